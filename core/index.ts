@@ -1,7 +1,8 @@
 /** The public API for plugins and providers, including the built-in ones. */
 export type { Answer, RowStream } from './answer.js'
 export type { Editor } from './catalog/editor.js'
-export type { PermissionType, TrackedTable } from './catalog/metadata.js'
+export { definitionFor, type InheritedRoles, permissionsFor } from './catalog/inherited-role.js'
+export type { PermissionRow, PermissionType, TrackedTable } from './catalog/metadata.js'
 export { partsOf, type RulePart } from './catalog/permission.js'
 export type { Migration } from './catalog/schema.js'
 export type { Catalog } from './catalog/catalog.js'

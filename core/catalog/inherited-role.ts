@@ -93,12 +93,19 @@ export function definitionFor(
   const own = first.definition as JsonObject
   if (rows.length === 1 || type !== 'select') return own
   const all = rows.map(({ definition }) => definition as JsonObject)
-  const { limit: _, ...others } = own
+  const union = (key: string): Json => {
+    const names = all.flatMap((each) => each[key] ?? [])
+    return names.includes('*') ? '*' : [...new Set(names)]
+  }
+  const filters = all.map(({ filter }) => (filter ?? {}) as JsonObject)
+  const isOpen = filters.some((filter) => Object.keys(filter).length === 0)
   const limit = mostOf(all.map((each) => (typeof each['limit'] === 'number' ? each['limit'] : undefined)))
   return {
-    ...others,
-    filter: { $or: all.map(({ filter }) => filter ?? {}) },
+    columns: union('columns'),
+    ...(all.some((each) => each['computed_fields']) ? { computed_fields: union('computed_fields') } : {}),
+    filter: isOpen ? {} : { $or: filters },
     ...(limit === undefined ? {} : { limit }),
+    ...(all.every((each) => each['allow_aggregations'] === true) ? { allow_aggregations: true } : {}),
   }
 }
 

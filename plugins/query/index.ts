@@ -9,6 +9,7 @@ import { dependentsOperation } from './dependents.js'
 import { describeOperation } from './describe.js'
 import { explain, explainPermissionOperation } from './explain.js'
 import { PLANNER } from './lift.js'
+import { inheritedPermissionsOperation } from './inherited-permissions.js'
 import { lintOperation } from './lint/operation.js'
 import { rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
@@ -35,6 +36,7 @@ export default definePlugin({
       dependents: dependentsOperation(data),
       table_sizes: tableSizesOperation(data),
       explain_permission: explainPermissionOperation(data),
+      inherited_permissions: inheritedPermissionsOperation(data),
       lint_metadata: lintOperation(data, operations),
       advise_indexes: adviseOperation(data, operations),
     }

@@ -164,6 +164,51 @@ t.test('the largest limit of the parts applies, and aggregates need all of them'
   t.equal((await ask(server, 'select', { columns: ['id'] }, { ...ANNA, role: 'chief' })).length, 4)
 })
 
+t.test('an admin sees what roles inherit, from which roles, and which cells are null in some rows', async (t) => {
+  const server = await magazine(
+    t,
+    permit('select', 'article', 'counter', { columns: '*', filter: {} }),
+    permit('delete', 'article', 'editor', { filter: {} }),
+    inherit('chief', 'editor', 'counter'),
+  )
+  const { permissions } = await server.must('inherited_permissions', {})
+  const table = { schema: 'public', name: 'article' }
+  const [ofAuthor, ofReviewer] = [{ author_id: 'X-Service-User-Id' }, { state: 'submitted' }]
+
+  t.same(permissions, [
+    {
+      table,
+      role: 'chief',
+      action: 'select',
+      from: ['author', 'reviewer', 'counter'],
+      permission: { columns: '*', filter: {}, limit: 20 },
+    },
+    {
+      table,
+      role: 'chief',
+      action: 'update',
+      from: ['author'],
+      permission: { columns: ['title'], filter: {} },
+    },
+    { table, role: 'chief', action: 'delete', from: ['editor'], permission: { filter: {} } },
+    {
+      table,
+      role: 'editor',
+      action: 'select',
+      from: ['author', 'reviewer'],
+      permission: {
+        columns: ['id', 'title', 'fee', 'score'],
+        filter: { $or: [ofAuthor, ofReviewer] },
+        limit: 20,
+        allow_aggregations: true,
+      },
+      in_some_rows: { fee: ['author'], score: ['reviewer'] },
+    },
+    { table, role: 'editor', action: 'update', from: ['author'], permission: { columns: ['title'], filter: {} } },
+  ])
+  t.match(await server.query('inherited_permissions', {}, ANNA), { status: 400, body: { code: 'access-denied' } })
+})
+
 t.test('an inherited role changes the rows that its part may, but tells only those apart that it sees', async (t) => {
   const server = await magazine(t)
   const set = async (where: object) =>

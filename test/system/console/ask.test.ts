@@ -137,6 +137,57 @@ t.test('somebody asks, plots, explains and keeps a question', async (t) => {
   t.same(elsewhere, [])
 })
 
+t.test('steps of a bulk are completed, and a dry run changes nothing', async (t) => {
+  const { server, page, complaints, open } = await openConsole(t)
+  await shop(server)
+  await open('ask')
+  const steps = (second: string) =>
+    `{"type": "bulk", "args": [{"as": "added", "type": "insert", "args": {"table": "buyer",
+      "objects": [{"id": 9, "name": "Ida"}], "returning": ["id"]}}, ${second}]}`
+  const run = () => page.getByRole('button', { name: 'Run', exact: true }).click()
+  /** Offers at the place of `|`. */
+  const offers = async (text: string) => {
+    await write(page, text.replace('|', ''))
+    for (let i = 0; i < text.length - text.indexOf('|') - 1; i++) await page.keyboard.press('ArrowLeft')
+    await page.keyboard.press('Control+Space')
+    await page.getByRole('option').first().waitFor()
+    const found = await page.locator('.cm-completionLabel').allTextContents()
+    await page.keyboard.press('Escape')
+    return found
+  }
+  const sale = (rest: string) =>
+    steps(`{"type": "insert", "args": {"table": "sale", "objects": [{"id": 999, "buyer_id": ${rest}}]}}`)
+
+  t.same(await offers(steps('{"type": "count", |}')), ['args', 'as', 'expect', 'for_each'])
+  t.same(await offers(steps('{"type": "count", "expect": {|}}')), ['affected', 'rows', 'exists'])
+  t.same(await offers(steps('{"type": "count", "expect": {"affected": {|}}}')), ['min', 'max'])
+  t.same(await offers(steps('{"type": "count", "for_each": "|"}')), ['added.returning'])
+  t.same(await offers(sale('{|}')), ['$ref'])
+  const paths = ['added.returning[0].id', 'added.affected_rows', 'added.returning[*].id', 'added']
+  t.same(await offers(sale('{"$ref": "|"}')), paths)
+  const inEach = steps(
+    '{"for_each": "added.returning", "type": "count", "args": {"table": "sale", "where": {"id": |}}}',
+  )
+  t.same(await offers(inEach), ['each.id', 'each', ...paths])
+  t.same(await offers('{"type": "count", |}'), ['args', 'dry_run'])
+
+  await write(page, sale('|').replace('|', ''))
+  for (let i = 0; i < '}]}}]}'.length; i++) await page.keyboard.press('ArrowLeft')
+  await page.keyboard.press('Control+Space')
+  await page.getByRole('option', { name: 'added.returning[0].id' }).click()
+  await page.getByRole('checkbox', { name: 'Dry run' }).check()
+  await run()
+  await page.getByText('Dry run: the server rolled it back').waitFor()
+  t.same(await accessibility(page), [])
+  t.same(await server.must('count', { table: 'buyer', where: { id: 9 } }), { count: 0 })
+  await page.getByRole('checkbox', { name: 'Dry run' }).uncheck()
+  await run()
+  await page.getByText('Dry run: the server rolled it back').waitFor({ state: 'detached' })
+  await page.locator('.answer-body > *').first().waitFor()
+  t.same(await server.must('count', { table: 'sale', where: { buyer_id: 9 } }), { count: 1 })
+  t.same(complaints, [])
+})
+
 t.test('a phone, many rows, and Stop', async (t) => {
   const { server, page, complaints, open } = await openConsole(t, {
     browser: { viewport: { width: 390, height: 844 } },

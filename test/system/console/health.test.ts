@@ -10,7 +10,7 @@ const CONFIG = {
   database: { slowQueryMs: 100 },
   providers: { email: { default: 'memory', memory: { keep: 10 } } },
 }
-const TABS = ['Now', 'Slow queries', 'Server', 'Log']
+const TABS = ['Now', 'Slow queries', 'Indexes', 'Server', 'Log']
 const tab = (page: Page, name: string) => page.getByRole('tab', { name, exact: true })
 
 t.test('an admin sees what the server does, also after the database was away', async (t) => {
@@ -54,6 +54,46 @@ t.test('an admin sees what the server does, also after the database was away', a
     await page.getByRole('button', { name: 'Copy SQL' }).click()
     await page.getByRole('button', { name: 'Copied' }).waitFor()
     t.match(await page.evaluate('navigator.clipboard.readText()'), /"public"\."late"/)
+  })
+
+  await t.test('indexes that would help, with costs and the statement to copy', async (t) => {
+    await server.must('run_sql', {
+      sql: `create table orders (id int primary key, customer_id int not null, note text);
+        insert into orders select i, i % 1000, repeat('x', 90) from generate_series(1, 20000) i; analyze orders`,
+    })
+    await server.must('bulk', [
+      { type: 'track_table', args: 'orders' },
+      {
+        type: 'create_select_permission',
+        args: {
+          table: 'orders',
+          role: 'customer',
+          permission: { columns: '*', filter: { customer_id: 'X-Service-User-Id' } },
+        },
+      },
+    ])
+    await tab(page, 'Indexes').click()
+    await page.getByRole('checkbox', { name: /^Try each index/ }).check()
+    await page.getByRole('button', { name: 'Look for indexes' }).click()
+    const row = page.getByRole('row', { name: /filter of orders customer .* → .* times cheaper/ })
+    await row.waitFor()
+    t.same(await accessibility(page), [])
+    await page.getByRole('button', { name: 'Copy SQL' }).first().click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    t.match(await page.evaluate('navigator.clipboard.readText()'), /create index .* on public.orders \(customer_id\)/)
+
+    let isAsked = false
+    await page.route('**/v1/query', async (route) => {
+      if (route.request().postDataJSON().type !== 'advise_indexes') return route.continue()
+      isAsked = true
+    })
+    await page.getByRole('button', { name: 'Look for indexes' }).click()
+    await page.getByText('Waiting for an answer').waitFor()
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByRole('button', { name: 'Look for indexes' }).waitFor()
+    t.ok(isAsked)
+    await page.unroute('**/v1/query')
+    await row.waitFor()
   })
 
   await t.test('versions and connected servers', async () => {
@@ -135,7 +175,7 @@ t.test('an admin sees what the server does, also after the database was away', a
 
 async function show(page: Page, name: string): Promise<void> {
   await tab(page, name).click()
-  await page.locator('.tile, .slow, .fact, .log').first().waitFor()
+  await page.locator('.tile, .slow, .advice, .fact, .log').first().waitFor()
 }
 
 const CANARY = `<img src=x onerror="window.canary = 1"></script><script>window.canary = 1</script>"'\u0000\u001b[31m\u202e\u2066 ${'x'.repeat(9000)}`

@@ -11,10 +11,12 @@ const PANELS = [
   'structure/diagram',
   'structure/sql',
   'permissions',
+  'permissions/findings',
   'templates',
   'files',
   'messages',
   'health',
+  'health/indexes',
 ]
 
 t.test('each panel fits wide and narrow windows, and is accessible in light and dark', async (t) => {

@@ -52,6 +52,11 @@ t.test('an admin runs, makes, renames and deletes templates', async (t) => {
     },
   ])
 
+  await t.test('what the lint finds about a template is shown with it', async () => {
+    await open('templates/add')
+    await page.getByText('No role but admin may run the template.').waitFor()
+  })
+
   await t.test('parameters have fields by their types, and the address has their values', async (t) => {
     await open('templates')
     await page.getByText('Choose a template.').waitFor()

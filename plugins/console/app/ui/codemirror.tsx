@@ -190,8 +190,12 @@ function typeOver(event: InputEvent, view: EditorView): boolean {
 }
 
 function completions({ complete }: EditorProps, context: CompletionContext) {
-  const found = complete?.({ text: context.state.doc.toString(), position: context.pos, context })
-  return found ? { ...found, options: [...found.options] } : null
+  const text = context.state.doc.toString()
+  const found = complete?.({ text, position: context.pos, context })
+  if (!found) return null
+  // CodeMirror finds nothing that resembles two quotes.
+  const filter = text.slice(found.from, found.to) !== '""'
+  return { ...found, options: [...found.options], filter }
 }
 
 async function problems({ check }: EditorProps, { state }: EditorView) {

@@ -1,4 +1,4 @@
-import { type BoolExp, type Operand, operandsOf, type Table, tableKey, tableName, type TableRef } from 'rowhouse/plan'
+import { type Operand, operandsOf, type Table, tableKey, tableName, type TableRef } from 'rowhouse/plan'
 import { ruleSentence, type RuleTable } from '../../rule-sentence.js'
 import { compareRules, type Relation } from '../rules/compare.js'
 import type { Found, Rule, Say, State } from './effect.js'

@@ -50,6 +50,7 @@ export function AnswerView({
           </button>
         )}
       </div>
+      {answer.isDry && <p class="note odd">Dry run: the server rolled it back.</p>}
       {NOTES[state] && <p class={`note ${state === 'broken' ? 'bad' : 'soft'}`}>{NOTES[state]}</p>}
       <div class="answer-body" role="tabpanel" aria-label="Answer">
         {view === 'grid' && flat && <Rows flat={flat} />}

@@ -65,6 +65,7 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
   const [answer, setAnswer] = useState<Answer>()
   const [failure, setFailure] = useState<{ readonly of: unknown; readonly text: string }>()
   const [running, setRunning] = useState<AbortController>()
+  const [isDry, setDry] = useState(false)
   const [view, setView] = useState<View>('grid')
   const [plot, setPlot] = useState<Choice>()
   const [open, setOpen] = useState<Open>()
@@ -87,7 +88,7 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
     setAnswer(undefined)
     remember(text)
     try {
-      await run(text, type, reading.signal, (found) => {
+      await run(text, type, isDry, reading.signal, (found) => {
         if (current.current === reading) setAnswer(found)
       })
     } catch (error) {
@@ -122,6 +123,10 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
             Run
           </button>
         )}
+        <label class="dry-run" title="Answer as usual, and roll it back">
+          <input type="checkbox" checked={isDry} onChange={({ currentTarget }) => setDry(currentTarget.checked)} /> Dry
+          run
+        </label>
         <button type="button" disabled={!canExplain} onClick={() => setOpen('explain')}>
           Explain
         </button>

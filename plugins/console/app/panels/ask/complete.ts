@@ -1,8 +1,10 @@
 import type { Completion } from '@codemirror/autocomplete'
-import { catalog, type Column, isNumeric, isSameTable, labelOf, type Table, type TableName } from '../../catalog.js'
-import { type Part, partAt, partsOf, type Path, type Spot, spotAt } from '../../json-places.js'
+import { catalog, type Column, isNumeric, labelOf, type Table } from '../../catalog.js'
+import { type Part, partsOf, type Spot, spotAt } from '../../json-places.js'
 import type { Completing } from '../../ui/editor.js'
+import { type Around as Place, relatedTo, tableOf, tableOfFunction, textAt } from './named.js'
 import { AGGREGATES, keysOf, operationsFor } from './operations.js'
+import { isStep, listsAt, type Offer, referencesAt } from './steps.js'
 
 /** Offers what may stand at the cursor: operations, their keys, tables, columns, relationships, operators and values. */
 export function complete({ text, position, context }: Completing, isAdmin: boolean) {
@@ -12,15 +14,6 @@ export function complete({ text, position, context }: Completing, isAdmin: boole
   const found = offersAt(root, text, spot, isAdmin).filter(({ word }) => !spot.taken.includes(word))
   const isObject = /^\s*:/.test(text.slice(spot.to))
   return { from: spot.from, to: spot.to, options: found.map((offer, i) => optionOf(offer, spot, isObject, i)) }
-}
-
-/** A word that may stand at a place. */
-export interface Offer {
-  readonly word: string
-  readonly detail?: string | undefined
-  readonly info?: string | undefined
-  /** What is written instead of a JSON text, e.g. `true` or an object. */
-  readonly as?: string
 }
 
 function optionOf({ word, detail, info, as }: Offer, { what }: Spot, hasColon: boolean, index: number): Completion {
@@ -45,28 +38,42 @@ type Scope =
   | { readonly is: 'row'; readonly table: Table; readonly action: 'insert' | 'update'; readonly only?: 'numbers' }
   | { readonly is: 'related'; readonly table: Table }
   | { readonly is: 'conflict'; readonly table: Table }
-  | { readonly is: 'offers'; readonly offers: readonly Offer[] }
+  | {
+      readonly is: 'offers'
+      readonly offers: readonly Offer[]
+      /** What the keys are about, if it may be an object. */
+      readonly keys?: Readonly<Record<string, Scope>>
+      /** Whether it is a value of a column, which a reference may replace. */
+      readonly isData?: true
+    }
   | { readonly is: 'nothing' }
 
 const NOTHING: Scope = { is: 'nothing' }
-const offers = (words: readonly (Offer | string)[]): Scope => ({
+const offers = (words: readonly (Offer | string)[], isData = false): Scope & { readonly is: 'offers' } => ({
   is: 'offers',
   offers: words.map((word) => (typeof word === 'string' ? { word } : word)),
+  ...(isData && { isData }),
 })
 
 function offersAt(root: Part | undefined, text: string, { path, what }: Spot, isAdmin: boolean): readonly Offer[] {
-  let scope: Scope = { is: 'request' }
-  path.forEach((step, i) => {
-    scope = within(scope, step, { root, text, path: path.slice(0, i), isAdmin })
-  })
-  return what === 'key' ? keys(scope) : values(scope)
+  const scope = path.reduce<Scope>(
+    (around, step, i) => within(around, step, { root, text, path: path.slice(0, i), isAdmin }),
+    { is: 'request' },
+  )
+  const references = referencesAt({ root, text, path })
+  if (what === 'value') {
+    if (path.at(-1) === '$ref') return references
+    const isData = scope.is === 'operators' || (scope.is === 'offers' && scope.isData)
+    return [...values(scope), ...(isData ? references.map((offer) => ({ ...offer, as: referenceTo(offer) })) : [])]
+  }
+  const isValue = scope.is === 'operators' || scope.is === 'row' || (scope.is === 'offers' && scope.isData)
+  return [...keys(scope, { root, text, path }), ...(isValue && references.length > 0 ? [REFERENCE] : [])]
 }
 
-interface Around {
-  readonly root: Part | undefined
-  readonly text: string
-  /** Path of the object or array around the step. */
-  readonly path: Path
+const referenceTo = ({ word }: Offer) => `{"$ref": ${JSON.stringify(word)}}`
+const REFERENCE: Offer = { word: '$ref', detail: 'value of an earlier step' }
+
+interface Around extends Place {
   readonly isAdmin: boolean
 }
 
@@ -76,7 +83,9 @@ function within(scope: Scope, step: string | number, around: Around): Scope {
   switch (scope.is) {
     case 'request':
       if (step === 'type') return offers(operationsFor(around.isAdmin))
-      return step === 'args' ? argsScope(textAt(around, 'type')) : NOTHING
+      if (step === 'dry_run') return BOOLEANS
+      if (step === 'args') return argsScope(textAt(around, 'type'))
+      return isStep(around) ? inStep(step, around) : NOTHING
     case 'args':
     case 'related':
       return inArgs(step, scope.is === 'related' ? scope.table : tableOf(around), around)
@@ -101,10 +110,11 @@ function within(scope: Scope, step: string | number, around: Around): Scope {
         ])
       return offers(
         /^[$_]c[a-z]+$/.test(step) && step.slice(2, 4) !== 'on' ? columns(scope.table) : valuesOf(scope.column),
+        true,
       )
     case 'row': {
       const column = scope.table.columns.find(({ name }) => name === step)
-      if (column) return offers(valuesOf(column))
+      if (column) return offers(valuesOf(column), true)
       const table = relatedTo(scope.table, step)
       return table ? { is: 'related', table } : NOTHING
     }
@@ -112,7 +122,26 @@ function within(scope: Scope, step: string | number, around: Around): Scope {
       if (step === 'action') return offers(['ignore', 'update'])
       return offers(step === 'constraint' ? scope.table.unique.map(({ name }) => name) : columns(scope.table))
     case 'offers':
+      return scope.keys?.[step] ?? NOTHING
     case 'nothing':
+      return NOTHING
+  }
+}
+
+/** Returns what a key of a member of a bulk is about. */
+function inStep(key: string, around: Around): Scope {
+  switch (key) {
+    case 'as': {
+      const table = tableOf({ ...around, path: [...around.path, 'args'] })
+      return offers(table ? [table.table.name.replaceAll(/\W/g, '_')] : [])
+    }
+    case 'expect':
+      return { is: 'offers', offers: [], keys: { affected: RANGE, rows: RANGE, exists: BOOLEANS } }
+    case 'for_each': {
+      const lists = offers(listsAt(around))
+      return { ...lists, keys: { in: lists, max: NOTHING } }
+    }
+    default:
       return NOTHING
   }
 }
@@ -161,6 +190,8 @@ function inArgs(step: string, table: Table | undefined, around: Around): Scope {
       return { is: 'row', table: shown, action: 'update', only: 'numbers' }
     case '$default':
       return offers(columns(shown))
+    case 'expect':
+      return { is: 'offers', offers: [], keys: { version: NOTHING } }
     case 'on_conflict':
       return { is: 'conflict', table: shown }
     default:
@@ -172,11 +203,21 @@ const BOOLEANS = offers([
   { word: 'true', as: 'true' },
   { word: 'false', as: 'false' },
 ])
+const RANGE: Scope = { is: 'offers', offers: [{ word: '1', as: '1' }], keys: { min: NOTHING, max: NOTHING } }
 
-function keys(scope: Scope): readonly Offer[] {
+const STEP_KEYS: readonly Offer[] = [
+  { word: 'as', detail: 'name of its answer', info: 'Later members of the bulk use the answer by this name.' },
+  { word: 'expect', detail: 'or else roll back', info: 'What the answer must have: affected, rows or exists.' },
+  { word: 'for_each', detail: 'run for each', info: 'A reference to a list. References name its element "each".' },
+]
+const DRY_RUN: Offer = { word: 'dry_run', detail: 'true: roll back', info: 'Answers as usual, and rolls it back.' }
+
+function keys(scope: Scope, place: Place): readonly Offer[] {
   switch (scope.is) {
-    case 'request':
-      return ['type', 'args'].map((word) => ({ word }))
+    case 'request': {
+      const more = isStep(place) ? STEP_KEYS : place.path.length === 0 ? [DRY_RUN] : []
+      return [{ word: 'type' }, { word: 'args' }, ...more]
+    }
     case 'args':
       return keysOf(scope.type).map(({ key, isRequired }) => ({
         word: key,
@@ -208,6 +249,7 @@ function keys(scope: Scope): readonly Offer[] {
     case 'conflict':
       return ['action', 'constraint', 'constraint_on'].map((word) => ({ word }))
     case 'offers':
+      return Object.keys(scope.keys ?? {}).map((word) => ({ word }))
     case 'nothing':
       return []
   }
@@ -262,28 +304,3 @@ function valuesOf({ type, values: all }: Column): readonly Offer[] {
     all ? undefined : 0,
   )
 }
-
-const find = (name: TableName): Table | undefined => catalog.value?.tables.find(({ table }) => isSameTable(table, name))
-
-function relatedTo(table: Table, relationship: string): Table | undefined {
-  const to = table.relationships.find(({ name }) => name === relationship)?.table
-  return to && find(to)
-}
-
-/** Returns the table that a part names with its key `table`. */
-function tableOf({ root, text, path }: Around): Table | undefined {
-  const part = partAt(root, [...path, 'table'])
-  if (!part) return undefined
-  const read = (key: string) => textOf(text, part.entries.find((entry) => entry.key === key)?.value)
-  const name = part.kind === 'scalar' ? textOf(text, part) : read('name')
-  return find({ schema: (part.kind === 'scalar' ? '' : read('schema')) || 'public', name })
-}
-
-function tableOfFunction(name: string): Table | undefined {
-  const returns = catalog.value?.functions.find((each) => labelOf(each.function) === name)?.returns
-  return returns?.table && find(returns.table)
-}
-
-const textAt = ({ root, text, path }: Around, key: string): string => textOf(text, partAt(root, [...path, key]))
-const textOf = (text: string, part: Part | undefined): string =>
-  part ? text.slice(part.from, part.to).replaceAll('"', '') : ''

@@ -8,6 +8,8 @@ const OPERATIONS: Readonly<Record<string, string>> = {
   call: 'function | arguments columns where order_by limit offset distinct_on group_by having',
   bulk: '',
   execute_query_template: 'name args',
+  attach_file: 'file_id',
+  send_email: 'to from sub | text html',
   describe: '',
 }
 
@@ -41,6 +43,10 @@ const ADMIN_OPERATIONS: Readonly<Record<string, string>> = {
   drop_computed_field: 'table name | cascade',
   set_table_customization: 'table configuration',
   table_sizes: '',
+  lint_metadata: '',
+  advise_indexes: '| try',
+  inherited_permissions: '',
+  set_role_inheritance: 'role roles',
   export_metadata: '',
   reload_metadata: '',
   get_inconsistent_metadata: '',

@@ -12,6 +12,8 @@ export interface Answer {
   /** Bytes of the answer as JSON, uncompressed. */
   readonly bytes: number
   readonly ms: number
+  /** Whether the server rolled it back. */
+  readonly isDry: boolean
 }
 
 /** Maximum rows and bytes of an answer that are kept. */
@@ -20,12 +22,13 @@ const MOST_BYTES = 64 * 1024 * 1024
 const SHOW_EVERY_MS = 250
 
 /**
- * Asks, and shows what arrives. Rows of a select are read line by line, so that an answer of any size can be stopped.
+ * Asks, and shows what arrives. A dry run is rolled back. Rows of a select are read line by line, so that an answer of any size can be stopped.
  * @throws Failure
  */
 export async function run(
   text: string,
   type: string,
+  isDry: boolean,
   abort: AbortSignal,
   show: (answer: Answer) => void,
 ): Promise<void> {
@@ -38,7 +41,11 @@ export async function run(
     const response = await send('/v1/query', {
       method: 'POST',
       body: text,
-      headers: { 'Content-Type': 'application/json', ...(isRows ? { Accept: 'application/x-ndjson' } : {}) },
+      headers: {
+        'Content-Type': 'application/json',
+        ...(isRows ? { Accept: 'application/x-ndjson' } : {}),
+        ...(isDry ? { Prefer: 'tx=rollback' } : {}),
+      },
       signal: reading.signal,
     })
     const isLines = response.headers.get('Content-Type')?.startsWith('application/x-ndjson') ?? false
@@ -53,6 +60,7 @@ export async function run(
       rows: isLines ? rows : rowsOf(json),
       bytes,
       ms: performance.now() - start,
+      isDry: response.headers.get('Preference-Applied') === 'tx=rollback',
     })
     const decoder = new TextDecoder()
     const reader = response.body!.getReader()

@@ -3,6 +3,7 @@ import { trouble } from '../../api.js'
 import { isAdmin } from '../../session.js'
 import { Problem } from '../../ui/problem.js'
 import { Tabs } from '../../ui/tabs.js'
+import { IndexAdvice } from './advice.js'
 import { type Finding, findingsOf } from './findings.js'
 import { clockText } from '../../time.js'
 import { EVERY_MS, pointsOf } from './history.js'
@@ -17,6 +18,7 @@ const SELDOM_MS = 10_000
 const TABS = [
   { key: 'now', title: 'Now' },
   { key: 'slow', title: 'Slow queries' },
+  { key: 'indexes', title: 'Indexes' },
   { key: 'server', title: 'Server' },
   { key: 'log', title: 'Log' },
 ] as const
@@ -62,6 +64,7 @@ function AdminHealth() {
         {failure !== undefined && trouble.value === '' && chosen === 'now' && <Problem of={failure} />}
         {chosen === 'now' && <Overview points={points} findings={findings} isStale={isStale} />}
         {chosen === 'slow' && <Slow />}
+        {chosen === 'indexes' && <IndexAdvice />}
         {chosen === 'server' && <Server />}
         {chosen === 'log' && <Log />}
       </div>

@@ -1,13 +1,15 @@
 import { useEffect, useState } from 'preact/hooks'
 import { useRoute } from 'preact-iso'
 import { recovered } from '../../api.js'
+import { useLint } from '../../lint.js'
 import { Problem } from '../../ui/problem.js'
+import { FindingsPage } from './findings-page.js'
 import { Matrix } from './matrix.js'
 import { RulePage } from './rule-page.js'
 import { readRules, rules } from './rules.js'
 import { WhyPage } from './why-page.js'
 
-/** Who may do what, and why: `/console/permissions`, `.../rule?table=...`, `.../why?table=...`. */
+/** Who may do what, and why: `/console/permissions`, `.../rule?table=...`, `.../why?table=...`, `.../findings`. */
 export default function Permissions() {
   const { rest = '' } = useRoute() as { readonly rest?: string }
   const [failure, setFailure] = useState<unknown>()
@@ -20,6 +22,7 @@ export default function Permissions() {
     })
     return () => reading.abort()
   }, [isRecovered])
+  useLint(rules.value)
   if (failure !== undefined) {
     return (
       <div class="body">
@@ -33,6 +36,8 @@ export default function Permissions() {
       return <RulePage rules={rules.value} />
     case 'why':
       return <WhyPage rules={rules.value} />
+    case 'findings':
+      return <FindingsPage rules={rules.value} />
     default:
       return <Matrix rules={rules.value} />
   }

@@ -1,8 +1,12 @@
 import { useState } from 'preact/hooks'
 import { labelOf, type Table } from '../../catalog.js'
+import { colourOf, countText, lint, serious } from '../../lint.js'
 import { Problem } from '../../ui/problem.js'
 import { countKey, type Counts, useCounts } from './counts.js'
 import { drafts } from './draft.js'
+import { wordsOf } from './inherited.js'
+import { InheritedRoles } from './inherited-roles.js'
+import { findingsAt, findingsOn } from './lint-places.js'
 import { NewRole } from './new-role.js'
 import { addressOf } from './question.js'
 import {
@@ -29,6 +33,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
   const [search, setSearch] = useState('')
   const [chosen, setChosen] = useState('')
   const [, setNamed] = useState(named)
+  const [isInheriting, setInheriting] = useState(false)
   const isNarrow = useNarrow()
   const { counts, failure, isCounting, count } = useCounts(rules)
   const roles = [...new Set([...rules.roles, ...named])]
@@ -60,9 +65,15 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
           </select>
         )}
         <NewRole taken={roles} add={add} />
-        <a class="push" href="/console/permissions/why">
-          Why can a role not see or change a row?
-        </a>
+        {roles.length > 0 && (
+          <button type="button" onClick={() => setInheriting(true)}>
+            Inherited roles
+          </button>
+        )}
+        <span class="row push">
+          <FindingsLink />
+          <a href="/console/permissions/why">Why can a role not see or change a row?</a>
+        </span>
       </div>
       <div class="bar soft legend">
         <span>
@@ -88,6 +99,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
           <button disabled={isCounting}>{isCounting ? 'Counting …' : 'Count rows'}</button>
         </form>
       </div>
+      {isInheriting && <InheritedRoles rules={rules} close={() => setInheriting(false)} />}
       {failure !== undefined && <Problem of={failure} />}
       {roles.length === 0 ? (
         <p class="empty">No role has a permission yet. Name the first one: only admin sees any row until then.</p>
@@ -96,7 +108,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
       ) : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Permissions by table and role">
           <table class="matrix">
-            <Heads roles={shown} isOne={role !== undefined} />
+            <Heads roles={shown} isOne={role !== undefined} inherited={rules.inherited} />
             <tbody>
               {tables.map((table) => (
                 <Row key={labelOf(table.table)} table={table} roles={shown} counts={counts} />
@@ -116,14 +128,33 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
   )
 }
 
-const Heads = ({ roles, isOne }: { readonly roles: readonly string[]; readonly isOne: boolean }) => (
+function FindingsLink() {
+  const { findings } = lint.value
+  const found = serious(findings ?? [])
+  return (
+    <a href="/console/permissions/findings">
+      {findings && found.length > 0 ? <b class={colourOf(found)}>{countText(found)}</b> : 'Findings'}
+    </a>
+  )
+}
+
+const Heads = ({
+  roles,
+  isOne,
+  inherited,
+}: {
+  readonly roles: readonly string[]
+  readonly isOne: boolean
+  readonly inherited: Rules['inherited']
+}) => (
   <thead>
-    {!isOne && (
+    {(!isOne || roles.some((role) => inherited.has(role))) && (
       <tr>
         <td />
         {roles.map((role) => (
           <th key={role} scope="colgroup" colSpan={4} class="first">
             {role}
+            {inherited.has(role) && <small class="soft"> from {wordsOf(inherited.get(role) ?? [])}</small>}
           </th>
         ))}
       </tr>
@@ -151,11 +182,20 @@ function Row({
   readonly counts: Counts
 }) {
   const total = counts.get(countKey(table))
+  const found = serious(findingsOn(table.table, roles))
   return (
     <tr>
       <th scope="row">
         {titleOf(table.table)}
         {total !== undefined && <span class="count">{total}</span>}
+        {found.length > 0 && (
+          <a
+            class={`found ${colourOf(found)}`}
+            href={`/console/permissions/findings?${new URLSearchParams({ table: labelOf(table.table) })}`}
+          >
+            {countText(found)}
+          </a>
+        )}
       </th>
       {roles.flatMap((role) =>
         ACTIONS.map((action, i) => (
@@ -185,13 +225,20 @@ function Cell({
   readonly count: string | undefined
 }) {
   const place = { table: table.table, role, action }
-  const mark = markOf(permissionAt(place), action, table)
+  const permission = permissionAt(place)
+  const mark = markOf(permission, action, table)
+  const from = permission?.from && `from ${wordsOf(permission.from)}`
   const isChanged = drafts.value.has(placeKey(place))
+  const found = serious(findingsAt(place))
   return (
     <a
       href={addressOf(place)}
       class={`cell ${mark.rows}`}
-      aria-label={wordsOf(mark, role, action, titleOf(table.table), isChanged)}
+      aria-label={
+        markWords(mark, role, action, titleOf(table.table), isChanged) +
+        (from ? `, ${from}` : '') +
+        (found.length > 0 ? `, ${countText(found)}` : '')
+      }
     >
       <Sign rows={mark.rows} />
       {mark.columns && (
@@ -200,12 +247,14 @@ function Cell({
         </small>
       )}
       {count !== undefined && <small class="count">{count}</small>}
+      {from && <small class="soft">{from}</small>}
       {isChanged && <small class="odd">unsaved</small>}
+      {found.length > 0 && <small class={colourOf(found)}>{countText(found)}</small>}
     </a>
   )
 }
 
-const wordsOf = ({ rows, columns }: Mark, role: string, action: Action, table: string, isChanged: boolean): string =>
+const markWords = ({ rows, columns }: Mark, role: string, action: Action, table: string, isChanged: boolean): string =>
   `${role} may ${action} ${rows === 'none' ? 'nothing in' : `${rows} rows of`} ${table}` +
   (columns ? `, ${columns[0]} of ${columns[1]} columns` : '') +
   (isChanged ? ', with unsaved changes' : '')

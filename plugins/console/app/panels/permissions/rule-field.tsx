@@ -44,7 +44,16 @@ export function RuleField({
   )
 }
 
-function Sentence({ text, table, rules }: { readonly text: string; readonly table: Table; readonly rules: Rules }) {
+/** Says a rule in words. */
+export function Sentence({
+  text,
+  table,
+  rules,
+}: {
+  readonly text: string
+  readonly table: Table
+  readonly rules: Rules
+}) {
   if (text.trim() === '') return <p class="soft">No rule.</p>
   const rule = parsed(text)
   if (rule === undefined) return <p class="bad">This is not JSON yet.</p>

@@ -2,9 +2,12 @@ import { useState } from 'preact/hooks'
 import { Failure } from '../../api.js'
 import type { Table } from '../../catalog.js'
 import { Confirm } from '../../ui/confirm.js'
+import { Findings } from '../../ui/findings.js'
 import { Problem } from '../../ui/problem.js'
 import { ColumnsField } from './columns-field.js'
 import { type Draft, draftOf, type Flag, HAS, keepDraft, permissionOf } from './draft.js'
+import { Conflicts, wordsOf } from './inherited.js'
+import { findingsAt, type Part, partOf } from './lint-places.js'
 import { PresetsField } from './presets-field.js'
 import { RuleField } from './rule-field.js'
 import { ACTIONS, type Permission, permissionAt, type Place, type Rules, savePermission, titleOf } from './rules.js'
@@ -23,6 +26,7 @@ export function RuleForm({
   draft,
   isChanged,
   saved,
+  from,
   why,
 }: {
   readonly place: Place
@@ -31,6 +35,8 @@ export function RuleForm({
   readonly draft: Draft
   readonly isChanged: boolean
   readonly saved: Permission | undefined
+  /** The roles whose permission this one would replace. */
+  readonly from: readonly string[] | undefined
   /** Address of the answer from which the user came. */
   readonly why: string | undefined
 }) {
@@ -61,8 +67,18 @@ export function RuleForm({
     }
     setBusy(false)
   }
-  const failing = partOf(failure)
-  const problem = (part: string) => failing === part && <Problem of={failure} />
+  const failing = failure === undefined ? undefined : failure instanceof Failure ? partOf(failure.path) : ''
+  const found = findingsAt(place)
+  const problem = (part: Part) => (
+    <>
+      {failing === part && (
+        <Problem of={failure}>
+          <Conflicts of={failure} rules={rules} />
+        </Problem>
+      )}
+      <Findings of={found.filter(({ path }) => partOf(path) === part)} />
+    </>
+  )
   const ruled = { table, rules }
   return (
     <form
@@ -75,7 +91,9 @@ export function RuleForm({
     >
       {!saved && (
         <p class="soft">
-          {role} may not {action} rows of {titleOf(table.table)} yet.
+          {from
+            ? `This replaces what ${role} inherits from ${wordsOf(from)}.`
+            : `${role} may not ${action} rows of ${titleOf(table.table)} yet.`}
         </p>
       )}
       <CopyFrom place={place} rules={rules} copy={(from) => change(draftOf(from, action))} />
@@ -145,12 +163,12 @@ export function RuleForm({
           />
         </label>
       </section>
-      {failing === '' && <Problem of={failure} />}
+      {problem('')}
       <div class="rule-actions">
         <button class="primary" disabled={isBusy || (!isChanged && saved !== undefined)}>
           {saved ? 'Save changes' : 'Create this permission'}
         </button>
-        {isChanged && (
+        {(isChanged || from) && (
           <button type="button" onClick={() => keepDraft(place, undefined)}>
             Undo changes
           </button>
@@ -177,19 +195,13 @@ export function RuleForm({
           close={() => setDropping(false)}
         >
           <p>
-            {role} can then {action} no row of {titleOf(table.table)}.
+            {rules.inherited.has(role)
+              ? `${role} then has what it inherits from ${wordsOf(rules.inherited.get(role) ?? [])}.`
+              : `${role} can then ${action} no row of ${titleOf(table.table)}.`}
           </p>
         </Confirm>
       )}
     </form>
-  )
-}
-
-/** Returns the part of the permission that an error of the server is about; empty for none of them. */
-function partOf(failure: unknown): string | undefined {
-  if (failure === undefined) return undefined
-  return (
-    (failure instanceof Failure && /\.permission\.(filter|check|columns|set|limit)\b/.exec(failure.path)?.[1]) || ''
   )
 }
 
@@ -205,7 +217,7 @@ function CopyFrom({
   const others = rules.roles.flatMap((role) =>
     ACTIONS.flatMap((action) => {
       const permission = permissionAt({ ...place, role, action })
-      return permission && !(role === place.role && action === place.action)
+      return permission && !permission.from && !(role === place.role && action === place.action)
         ? [{ name: `${role}: ${action}`, permission }]
         : []
     }),

@@ -1,6 +1,9 @@
 import { useLocation, useRoute } from 'preact-iso'
+import { colourOf, serious } from '../../lint.js'
 import { Tabs } from '../../ui/tabs.js'
 import { draftOf, drafts, isSame } from './draft.js'
+import { InheritedPermission } from './inherited.js'
+import { findingsAt } from './lint-places.js'
 import { addressOf, askedIn, type Given, useGivenSession, whyAddress } from './question.js'
 import { RuleForm } from './rule-form.js'
 import { triedVariables } from './session-fields.js'
@@ -27,18 +30,31 @@ export function RulePage({ rules }: { readonly rules: Rules }) {
     )
   }
   const place = { table: table.table, role, action }
-  const saved = permissionAt(place)
+  const effective = permissionAt(place)
+  const { from } = effective ?? {}
+  const saved = from ? undefined : effective
   const original = draftOf(saved, action)
-  const draft = drafts.value.get(placeKey(place)) ?? original
+  const kept = drafts.value.get(placeKey(place))
+  const draft = kept ?? original
   const isChanged = !isSame(draft, original)
   const asked = askedIn(given, table)
   const isAsked = asked.key !== undefined || asked.object !== undefined
   const variables = isAsked ? triedVariables() : {}
-  const titled = (each: Action) => (
-    <>
-      <Sign rows={markOf(permissionAt({ ...place, action: each }), each, table).rows} /> {each}
-    </>
-  )
+  const titled = (each: Action) => {
+    const there = { ...place, action: each }
+    const found = serious(findingsAt(there))
+    return (
+      <>
+        <Sign rows={markOf(permissionAt(there), each, table).rows} /> {each}
+        {found.length > 0 && (
+          <small class={colourOf(found)} title={`${found.length} findings`}>
+            {' '}
+            {found.length}
+          </small>
+        )}
+      </>
+    )
+  }
   return (
     <div class="page permissions">
       <div class="bar">
@@ -56,21 +72,26 @@ export function RulePage({ rules }: { readonly rules: Rules }) {
         </div>
       </div>
       <div class="rule-split" key={JSON.stringify([place, given['key'], given['object']])}>
-        <RuleForm
-          place={place}
-          table={table}
-          rules={rules}
-          draft={draft}
-          isChanged={isChanged}
-          saved={saved}
-          why={isAsked ? whyAddress(place, asked, variables) : undefined}
-        />
+        {effective && from && !kept ? (
+          <InheritedPermission place={place} table={table} rules={rules} permission={effective} from={from} />
+        ) : (
+          <RuleForm
+            place={place}
+            table={table}
+            rules={rules}
+            draft={draft}
+            isChanged={isChanged}
+            saved={saved}
+            from={from}
+            why={isAsked ? whyAddress(place, asked, variables) : undefined}
+          />
+        )}
         <TryOut
           place={place}
           table={table}
           rules={rules}
           draft={isChanged ? draft : undefined}
-          saved={saved}
+          saved={effective}
           asked={asked}
         />
       </div>

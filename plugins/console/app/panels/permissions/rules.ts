@@ -7,10 +7,14 @@ import { acting } from '../../session.js'
 export const ACTIONS = ['select', 'insert', 'update', 'delete'] as const
 export type Action = (typeof ACTIONS)[number]
 
-/** One permission, as `export_metadata` has it. */
+/** One permission, as `export_metadata` has it, or as a role inherits it. */
 export interface Permission {
   readonly definition: JsonObject
   readonly comment: string | null
+  /** The roles that a role inherits it from. Absent if the role has it itself. */
+  readonly from?: readonly string[]
+  /** Columns that are null in some rows, and the roles that see them in the others. */
+  readonly inSomeRows?: Readonly<Record<string, readonly string[]>>
 }
 
 /** The place of a permission in the matrix. */
@@ -24,6 +28,8 @@ export interface Place {
 export interface Rules {
   readonly tables: readonly Table[]
   readonly roles: readonly string[]
+  /** The inherited roles, and what each inherits from. */
+  readonly inherited: ReadonlyMap<string, readonly string[]>
   /** By `placeKey`. */
   readonly permissions: ReadonlyMap<string, Permission>
   readonly operators: Catalog['operators']
@@ -45,21 +51,37 @@ export const titleOf = (table: TableName): string =>
 /** Reads all permissions. */
 export async function readRules(abort?: AbortSignal): Promise<void> {
   const asking = { as: null, signal: abort }
-  const [catalog, exported] = await Promise.all([
+  const [catalog, exported, { permissions }] = await Promise.all([
     query<Catalog>('describe', {}, asking),
     query<Exported>('export_metadata', {}, asking),
+    query<{ readonly permissions: readonly Inherited[] }>('inherited_permissions', {}, asking),
   ])
   if (abort?.aborted) return
   const isShown = ({ table }: Table) => table.schema !== 'svc_catalog' || table.name in SPECIAL
+  const inherited = new Map((exported.inherited_roles ?? []).map(({ role, roles }) => [role, roles]))
   rules.value = {
     tables: catalog.tables.filter(isShown),
-    roles: catalog.roles ?? [],
-    permissions: new Map(exported.tables.flatMap(permissionsOf)),
+    roles: [...new Set([...(catalog.roles ?? []), ...inherited.keys(), ...[...inherited.values()].flat()])].sort(),
+    inherited,
+    permissions: new Map([...permissions.map(inheritedOf), ...exported.tables.flatMap(permissionsOf)]),
     operators: catalog.operators,
   }
 }
 
-type Exported = { readonly tables: readonly JsonObject[] }
+interface Exported {
+  readonly tables: readonly JsonObject[]
+  readonly inherited_roles?: readonly { readonly role: string; readonly roles: readonly string[] }[]
+}
+
+/** A permission as `inherited_permissions` has it. */
+interface Inherited extends Place {
+  readonly from: readonly string[]
+  readonly permission: JsonObject
+  readonly in_some_rows?: Permission['inSomeRows']
+}
+
+const inheritedOf = ({ from, permission, in_some_rows: inSomeRows = {}, ...place }: Inherited) =>
+  [placeKey(place), { definition: permission, comment: null, from, inSomeRows } satisfies Permission] as const
 
 function permissionsOf(exported: JsonObject): readonly (readonly [string, Permission])[] {
   const name = exported['table'] as string | TableName
@@ -93,6 +115,16 @@ export async function savePermission(
     args: { ...about, permission: after.definition, comment: after.comment },
   }
   await query('bulk', [...(before ? [drop] : []), ...(create ? [create] : [])], { as: null })
+  await readChanged()
+}
+
+/** Sets the roles from which a role inherits; none ends that. */
+export async function setInheritance(role: string, roles: readonly string[]): Promise<void> {
+  await query('set_role_inheritance', { role, roles }, { as: null })
+  await readChanged()
+}
+
+async function readChanged(): Promise<void> {
   await readRules()
   // What the acting role sees may have changed.
   if (acting.value) await readCatalog()

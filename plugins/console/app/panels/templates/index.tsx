@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { useLocation, useRoute } from 'preact-iso'
 import { recovered } from '../../api.js'
+import { useLint } from '../../lint.js'
 import { isAdmin, role } from '../../session.js'
 import { Problem } from '../../ui/problem.js'
 import { Definition } from './definition.js'
@@ -27,6 +28,7 @@ export default function Templates() {
       })
     return () => reading.abort()
   }, [version, isRecovered])
+  useLint(isAdmin.value ? templates : undefined)
   const changed = (now: string) => {
     setVersion(version + 1)
     if (now !== name || 'new' in query) route(pathOf(now, now === '' ? undefined : query['view']), true)

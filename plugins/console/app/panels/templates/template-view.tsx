@@ -1,4 +1,6 @@
 import { isAdmin, role } from '../../session.js'
+import { findingsAbout } from '../../lint.js'
+import { Findings } from '../../ui/findings.js'
 import { Tabs } from '../../ui/tabs.js'
 import { Calls } from './calls.js'
 import { Definition } from './definition.js'
@@ -46,6 +48,7 @@ export function TemplateView({
         {comment !== '' && <p class="template-comment soft">{comment}</p>}
       </div>
       <Tabs label="Views of the template" tabs={tabs} chosen={view} onChoose={onView} />
+      <Findings of={findingsAbout(`query-template ${name}`)} />
       {view === 'run' &&
         (runnable ? (
           // Another definition has other parameters.
