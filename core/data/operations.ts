@@ -26,6 +26,8 @@ export interface Call {
   readonly dryRun?: boolean | undefined
   /** The answers of earlier steps, for the steps of a `bulk` in a `bulk`. */
   readonly steps?: Steps | undefined
+  /** Paths in the query of values that came from elsewhere, such as arguments of a template: nothing in them is a reference. */
+  readonly values?: readonly string[] | undefined
   /** Headers of the request and of its answer, if it came by HTTP. */
   readonly headers?: { get(name: string): string; set(name: string, value: string): void }
   /** Logger with the request id, for details that the caller must not see. */
@@ -82,10 +84,14 @@ export interface Operation<S extends Schema = Schema> {
    */
   readonly lift?: (args: Json) => Request | undefined
   /**
-   * Runs `fn` with the query that the operation runs in its place, such as the query of a template. Throws errors about
-   * that query with paths in `args`.
+   * Runs `fn` with the query that the operation runs in its place, such as the query of a template, and the paths in it of
+   * values that came from `args`. Throws errors about that query with paths in `args`.
    */
-  readonly resolve?: <T>(args: Json, call: Call, fn: (query: Json) => Promise<T>) => Promise<T>
+  readonly resolve?: <T>(
+    args: Json,
+    call: Call,
+    fn: (query: Json, values: readonly string[]) => Promise<T>,
+  ) => Promise<T>
   /** JSON Schema of its response, for the OpenAPI document. Defaults to the response of the request of `lift`. */
   readonly answer?: Readonly<Record<string, unknown>>
   /**

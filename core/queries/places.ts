@@ -33,7 +33,8 @@ export interface Place {
 
 /** Objects such as `{"param": name}`, which stand for values. Inside a JSON value there are none. */
 export interface PlaceMarks {
-  is(object: JsonObject): boolean
+  /** @param path of the object in the query */
+  is(object: JsonObject, path: string): boolean
   /** Returns the value for a mark. */
   replace(mark: JsonObject, place: Place): Json
 }
@@ -55,7 +56,8 @@ export function fill(
   return { ...query, args: fillParts(parts, args, marks, `${path}.args`, schema) }
 }
 
-const isMark = (value: Json | undefined, marks: PlaceMarks): value is JsonObject => isObject(value) && marks.is(value)
+const isMark = (value: Json | undefined, marks: PlaceMarks, path: string): value is JsonObject =>
+  isObject(value) && marks.is(value, path)
 
 function fillPart(part: Templatable[string], value: Json, marks: PlaceMarks, path: string, schema?: Schema): Json {
   switch (part) {
@@ -73,7 +75,7 @@ function fillPart(part: Templatable[string], value: Json, marks: PlaceMarks, pat
       if (Array.isArray(value)) return value.map((each, i) => fillPart(part, each, marks, at(path, i), itemsOf(schema)))
       return isObject(value) ? fillParts(part, value, marks, path, schema) : value
   }
-  return isMark(value, marks) ? marks.replace(value, { use: part, path, schema }) : value
+  return isMark(value, marks, path) ? marks.replace(value, { use: part, path, schema }) : value
 }
 
 function fillParts(
@@ -94,7 +96,7 @@ function fillParts(
 }
 
 function fillRows(value: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
-  if (isMark(value, marks)) return marks.replace(value, { use: 'rows', path, via })
+  if (isMark(value, marks, path)) return marks.replace(value, { use: 'rows', path, via })
   // The rows of an HTTP request are text.
   if (value instanceof Rows)
     return hasObjects(value) ? fillRows(parseJson(value.source, NO_LIMITS), marks, path, via) : value
@@ -110,7 +112,7 @@ function fillRow(row: Json, marks: PlaceMarks, path: string, via: readonly strin
   return map(row, path, (key, value, here) => {
     if (!isObject(value)) return value
     const related: JsonObject = value
-    if (marks.is(related)) return marks.replace(related, { use: 'value', path: here })
+    if (marks.is(related, here)) return marks.replace(related, { use: 'value', path: here })
     const isRelated = Object.keys(related).every((each) => each === 'data' || each === 'on_conflict')
     if (!isRelated || related['data'] === undefined) return related
     return { ...related, data: fillRows(related['data'], marks, `${here}.data`, [...via, key]) }
@@ -140,7 +142,7 @@ function fillExp(exp: Json, marks: PlaceMarks, path: string): Json {
           : value
       default:
         // As the operand of an operator, so that the value is never read as a condition.
-        if (isMark(value, marks))
+        if (isMark(value, marks, here))
           return { $eq: marks.replace(value, { use: 'value', path: `${here}.$eq`, compared: true }) }
         return isOperators(value) ? fillOperators(value, marks, here) : fillExp(value, marks, here)
     }
@@ -149,7 +151,7 @@ function fillExp(exp: Json, marks: PlaceMarks, path: string): Json {
 
 function fillOperators(operators: JsonObject, marks: PlaceMarks, path: string): JsonObject {
   return map(operators, path, (key, value, here) => {
-    if (isMark(value, marks))
+    if (isMark(value, marks, here))
       return marks.replace(value, { use: takesList(key) ? 'list' : 'value', path: here, compared: true })
     const name = operatorName(key)
     if (name === 'cast' && isObject(value)) {
@@ -157,9 +159,10 @@ function fillOperators(operators: JsonObject, marks: PlaceMarks, path: string): 
     }
     if (name === 'st_d_within' || name === 'matches') return fillPart({ '*': 'value' }, value, marks, here)
     if (!takesList(key) || !Array.isArray(value)) return value
-    return value.map((element, i) =>
-      isMark(element, marks) ? marks.replace(element, { use: 'value', path: at(here, i), compared: true }) : element,
-    )
+    return value.map((element, i) => {
+      const path = at(here, i)
+      return isMark(element, marks, path) ? marks.replace(element, { use: 'value', path, compared: true }) : element
+    })
   })
 }
 

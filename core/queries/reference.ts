@@ -17,12 +17,18 @@ export const isReference = (object: JsonObject): boolean => '$ref' in object && 
 
 /** @throws ServiceError 400 parse-failed */
 export function parseReference(text: Json | undefined, path: string): Reference {
+  if (typeof text === 'string' && text.length > MAX_LENGTH) {
+    throw parseFailed(`a reference has at most ${MAX_LENGTH} characters`, path)
+  }
   const [, name, rest = ''] = (typeof text === 'string' && REFERENCE.exec(text)) || []
   if (name === undefined) throw parseFailed('expecting a reference, such as "order.returning[0].id"', path)
   const keys = [...rest.matchAll(KEY)].map(([, key, index]) => key ?? (index === '*' ? null : Number(index)))
+  if (keys.length > MAX_KEYS) throw parseFailed(`a reference has at most ${MAX_KEYS} keys and indices`, path)
   return { name, keys }
 }
 
+const MAX_LENGTH = 1000
+const MAX_KEYS = 32
 /** The name of a step. */
 export const STEP_NAME = /^[A-Za-z_]\w{0,62}$/
 const REFERENCE = /^([A-Za-z_]\w{0,62})((?:\.[^.[\]]+|\[(?:\d{1,6}|\*)\])*)$/

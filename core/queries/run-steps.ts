@@ -1,4 +1,4 @@
-import { parseFailed, unexpectedPayload } from '../errors.js'
+import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import type { Data } from '../data/data.js'
 import type { Call, Operations, Request, Steps } from '../data/operations.js'
 import { CompileCache } from '../data/snapshots.js'
@@ -9,19 +9,22 @@ import { type Names, namesFor } from '../plan/names.js'
 import { permissionRole } from '../session.js'
 import { type JsonSchema, tablesOf } from './answer-schema.js'
 import { assertExpected } from './expectation.js'
-import { follow, type Reference } from './reference.js'
+import { follow, parseReference, type Reference } from './reference.js'
 import {
-  type AnswerSchemas,
-  checkReferences,
+  addAnswer,
   checkStep,
+  checkTemplate,
   EACH,
   fillReferences,
+  knownTo,
   readStep,
+  schemaOf,
   type Step,
   type StepPlanner,
   underMember,
   underMemberAsync,
   valueForPlace,
+  within,
 } from './steps.js'
 
 /** What the steps of a bulk need. */
@@ -51,7 +54,8 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
     const planner = plannerFor(tools, call)
     for (checked = from; checked < steps.length; checked++) {
       const step = steps[checked] as Step
-      await underMemberAsync(checked, () => checkResolved(step, schemas, planner, call))
+      const own = { ...planner, values: within(call.values, at('$.args', checked)) }
+      await underMemberAsync(checked, () => checkResolved(step, schemas, own, call))
       if (changesMetadata(step.query, operations)) {
         checked++
         return
@@ -61,7 +65,8 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
 
   return async (i) => {
     if (i >= checked) await check(i)
-    return underMemberAsync(i, () => runStep(steps[i] as Step, answers, tools, call))
+    const own = { ...call, values: within(call.values, at('$.args', i)) }
+    return underMemberAsync(i, () => runStep(steps[i] as Step, answers, tools, own))
   }
 }
 
@@ -94,18 +99,31 @@ async function checkResolved(
   planner: StepPlanner,
   call: Call,
 ): Promise<void> {
-  const { query } = step
-  const operation = planner.operations.get(query['type'] as string)
+  const { operations } = planner
+  const operation = operations.get(step.query['type'] as string)
   if (!operation?.resolve) {
     checkStep(step, known, planner)
     return
   }
-  await operation.resolve(query['args'] as Json, call, async (inner) => {
-    // The steps of a template see its own names only.
-    const isBulk = planner.operations.get((inner as JsonObject)['type'] as string)?.templatable === 'queries'
-    const check = (outer: AnswerSchemas) => checkReferences(inner as JsonObject, isBulk ? new Map() : outer, planner)
-    checkStep(step, known, planner, (_, outer) => check(outer))
-  })
+  const names = knownTo(step, known)
+  const given = new Map<Json, JsonSchema>()
+  const open: string[] = []
+  const query = fillReferences(
+    step.query,
+    operation,
+    (mark, { path }) => {
+      const unknown = { ...mark }
+      given.set(unknown, schemaOf(parseReference(mark['$ref'], path), names, path))
+      open.push(path)
+      return unknown
+    },
+    planner.values,
+  )
+  operations.lift(query, open)
+  const answer = await operation.resolve(query['args'] as Json, call, async (inner, values) =>
+    checkTemplate(inner as JsonObject, values, { ...planner, given }),
+  )
+  addAnswer(step, known, answer)
 }
 
 /** Returns whether a query may change which tables there are, or what a role may do. */
@@ -120,8 +138,11 @@ async function runStep(step: Step, answers: Answers, tools: StepTools, call: Cal
   const operation = tools.operations.get(query['type'] as string)
   const isBulk = operation?.templatable === 'queries'
   const runWith = async (known: Answers): Promise<string> => {
-    const filled = fillReferences(query, operation, (reference, place) =>
-      valueForPlace(valueOf(reference, known, place.path), place),
+    const filled = fillReferences(
+      query,
+      operation,
+      (mark, place) => valueForPlace(valueOf(parseReference(mark['$ref'], place.path), known, place.path), place),
+      call.values,
     )
     const answer = await tools.runQuery(filled, { ...call, steps: isBulk ? known : undefined })
     if (expect) assertExpected(expect, parseJson(answer, NO_LIMITS), '$.expect')

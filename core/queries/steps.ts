@@ -64,19 +64,27 @@ function readEach(value: Json): NonNullable<Step['forEach']> {
   return { of: parseReference(list, `${path}.in`), max }
 }
 
-/** Replaces the references in a query by their values. Leaves those in the members of a bulk alone. */
+/**
+ * Replaces the references in a query by their values. Leaves those in the members of a bulk alone.
+ * @param values paths in the query of values that came from elsewhere, in which nothing is a reference
+ */
 export function fillReferences(
   query: JsonObject,
   operation: Operation | undefined,
-  valueOf: (reference: Reference, place: Place) => Json,
+  valueOf: (mark: JsonObject, place: Place) => Json,
+  values: readonly string[] = [],
+  isGiven: (object: JsonObject) => boolean = () => false,
 ): JsonObject {
   const parts = partsOf(operation)
   if (!operation || !parts || !isObject(query['args'])) return query
   return fill(query, parts, operation, {
-    is: isReference,
-    replace: (mark, place) => valueOf(parseReference(mark['$ref'], place.path), place),
+    is: (object, path) => isGiven(object) || (isReference(object) && !values.some((each) => isUnder(path, each))),
+    replace: valueOf,
   })
 }
+
+/** The path of a whole query: nothing in it is a reference. */
+const ALL = ['$']
 
 const partsOf = (operation: Operation | undefined): Templatable | undefined => {
   const parts = operation?.referable ?? operation?.templatable
@@ -91,6 +99,10 @@ export interface StepPlanner {
   plan(request: Request): Op
   /** Paths in the query of values that are placeholders already, to which no schema applies. */
   readonly open?: readonly string[]
+  /** Paths in the query of arguments of a template, in which nothing is a reference. */
+  readonly values?: readonly string[]
+  /** Arguments of a template that stand for values which are not known yet, with their schemas. */
+  readonly given?: ReadonlyMap<Json, JsonSchema>
 }
 
 /** The schemas of the answers of earlier steps, by name. */
@@ -108,8 +120,8 @@ export function checkReferences(query: JsonObject, known: AnswerSchemas, planner
   if (operation?.templatable === 'queries') return checkMembers(query, known, planner)
   const placed = new Map<Json, Place & { readonly from: JsonSchema }>()
   const open = [...(planner.open ?? [])]
-  const filled = fillReferences(query, operation, (reference, place) => {
-    const from = schemaOf(reference, known, place.path)
+  const valueOf = (mark: JsonObject, place: Place): Json => {
+    const from = planner.given?.get(mark) ?? schemaOf(parseReference(mark['$ref'], place.path), known, place.path)
     open.push(place.path)
     assertUse(from, place)
     if (place.use !== 'rows') return placeholder({ ...place, from }, placed)
@@ -119,7 +131,9 @@ export function checkReferences(query: JsonObject, known: AnswerSchemas, planner
       row[key] = placeholder({ use: 'value', path: at(at(place.path, '*'), key), from: of }, placed)
     }
     return rowsOf([row], place.path)
-  })
+  }
+  const isGiven = (object: JsonObject) => planner.given?.has(object) === true
+  const filled = fillReferences(query, operation, valueOf, planner.values, isGiven)
   const isText = operation?.answer !== undefined && [...placed.values()].every(({ use }) => use === 'text')
   const request = operation?.lift && !isText ? operations.lift(filled, open) : undefined
   const op = request && planner.plan(request)
@@ -147,28 +161,54 @@ function checkMembers({ args }: JsonObject, known: AnswerSchemas, planner: StepP
 }
 
 /** Returns the planner of the query at a path. */
-function plannerOf(planner: StepPlanner, path: string): StepPlanner {
-  const open = planner.open?.filter((each) => isUnder(each, path)).map((each) => `$${each.slice(path.length)}`)
-  return open ? { ...planner, open } : planner
+const plannerOf = (planner: StepPlanner, path: string): StepPlanner => ({
+  ...planner,
+  open: within(planner.open, path),
+  values: within(planner.values, path),
+})
+
+/** Returns the paths under one of them, as paths in what is there. */
+export const within = (paths: readonly string[] = [], path: string): readonly string[] =>
+  paths.filter((each) => isUnder(each, path)).map((each) => `$${each.slice(path.length)}`)
+
+/**
+ * Checks the query of a template. Its steps see its own names only, and references in its arguments have been replaced.
+ * @param values paths of the arguments in the query
+ */
+export function checkTemplate(query: JsonObject, values: readonly string[], planner: StepPlanner): JsonSchema {
+  return checkReferences(query, new Map(), { ...planner, values: hasReferences(query) ? values : ALL })
 }
+
+/** Returns whether a query has references: a bulk with steps. */
+const hasReferences = ({ args }: JsonObject): boolean => Array.isArray(args) && hasSteps(args)
 
 /**
  * Yields the queries of a template: the query itself, or the members of a bulk, with placeholders for references.
+ * @param values paths of the arguments in the query
  * @returns `open`: the paths of the placeholders
  */
-export function* memberQueries(query: JsonObject, operations: Operations, path = '$'): Generator<MemberQuery> {
+export function* memberQueries(
+  query: JsonObject,
+  operations: Operations,
+  values: readonly string[],
+  path = '$',
+): Generator<MemberQuery> {
+  const known = path === '$' && !hasReferences(query) ? ALL : values
   const operation = operations.get(query['type'] as string)
   if (operation?.templatable === 'queries') {
     for (const [i, member] of (query['args'] as readonly Json[]).entries()) {
-      yield* memberQueries(readStep(member).query, operations, `${path}.args[${i}]`)
+      const here = at('$.args', i)
+      const inner = known === ALL ? ALL : within(known, here)
+      yield* memberQueries(readStep(member).query, operations, inner, `${path}${here.slice(1)}`)
     }
     return
   }
   const open: string[] = []
-  const filled = fillReferences(query, operation, (_, place) => {
+  const valueOf = (_: JsonObject, place: Place): Json => {
     open.push(place.path)
     return placeholder(place)
-  })
+  }
+  const filled = fillReferences(query, operation, valueOf, known)
   yield { query: filled, path, open }
 }
 interface MemberQuery {
@@ -178,31 +218,33 @@ interface MemberQuery {
 }
 
 /** Checks a step, and adds the schema of its answer to those that later steps know. */
-export function checkStep(
-  { query, as, forEach, expect }: Step,
-  known: Map<string, JsonSchema>,
-  planner: StepPlanner,
-  check: (query: JsonObject, known: AnswerSchemas) => JsonSchema = (each, inner) =>
-    checkReferences(each, inner, planner),
-): JsonSchema {
+export function checkStep(step: Step, known: Map<string, JsonSchema>, planner: StepPlanner): JsonSchema {
+  return addAnswer(step, known, checkReferences(step.query, knownTo(step, known), planner))
+}
+
+/** Returns what the references of a step may name. */
+export function knownTo({ as, forEach }: Step, known: AnswerSchemas): AnswerSchemas {
   if (as !== undefined && known.has(as)) throw unexpectedPayload(`the name "${as}" is used twice`, '$.as')
-  const inner = new Map(known)
-  if (forEach) {
-    const list = schemaOf(forEach.of, known, '$.for_each')
-    const type = list['type'] as string | undefined
-    if (type !== undefined && type !== 'array') {
-      throw parseFailed(`expecting a list, but found ${type}`, '$.for_each')
-    }
-    inner.set(EACH, elementOf(list))
-  }
-  const answer = check(query, inner)
+  if (!forEach) return known
+  const list = schemaOf(forEach.of, known, '$.for_each')
+  const type = list['type'] as string | undefined
+  if (type !== undefined && type !== 'array') throw parseFailed(`expecting a list, but found ${type}`, '$.for_each')
+  return new Map([...known, [EACH, elementOf(list)]])
+}
+
+/** Adds the schema of the answer of a step to those that later steps know. */
+export function addAnswer(
+  { as, forEach, expect }: Step,
+  known: Map<string, JsonSchema>,
+  answer: JsonSchema,
+): JsonSchema {
   if (expect) assertExpectable(expect, answer, '$.expect')
   const all = forEach ? { type: 'array', items: answer } : answer
   if (as !== undefined) known.set(as, all)
   return all
 }
 
-function schemaOf(reference: Reference, known: AnswerSchemas, path: string): JsonSchema {
+export function schemaOf(reference: Reference, known: AnswerSchemas, path: string): JsonSchema {
   const schema = known.get(reference.name)
   if (schema) return schemaAt(schema, reference, path)
   throw parseFailed(`no earlier step has the name "${reference.name}"`, path)

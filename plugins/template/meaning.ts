@@ -123,7 +123,8 @@ export class Meanings {
     given?: ParameterPlace,
   ): Generator<MemberRequest> {
     const filled = fill(template.definition, this.operations, valueOf)
-    for (const { query, path, open: references } of memberQueries(filled, this.operations)) {
+    const values = template.places.map((place) => place.path)
+    for (const { query, path, open: references } of memberQueries(filled, this.operations, values)) {
       const open = template.places.filter((place) => place.path !== given?.path && isUnder(place.path, path))
       const placeholders = [...references, ...open.map((place) => `$${place.path.slice(path.length)}`)]
       const request = under(path, () => this.operations.lift(query, placeholders))

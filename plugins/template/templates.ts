@@ -75,19 +75,25 @@ export class Templates {
   execute(stored: Stored, args: JsonObject, call: Call, path: string): Promise<Answer> {
     call.name = stored.name
     return this.calls.measure(stored.name, () =>
-      this.resolve(stored, args, path, (query) => this.operations.run(query, call)),
+      this.resolve(stored, args, path, (query, values) => this.operations.run(query, { ...call, values })),
     )
   }
 
   /**
-   * Runs `fn` with the query that has arguments instead of its parameters.
+   * Runs `fn` with the query that has arguments instead of its parameters, and the paths of the arguments in it.
    * @param path path of the arguments in the request, e.g. `$.args.args`
    */
-  async resolve<T>(stored: Stored, args: JsonObject, path: string, fn: (query: Json) => Promise<T>): Promise<T> {
+  async resolve<T>(
+    stored: Stored,
+    args: JsonObject,
+    path: string,
+    fn: (query: Json, values: readonly string[]) => Promise<T>,
+  ): Promise<T> {
     const { places, definition } = stored.template
     const values = new Map(places.map((place) => [place.path, valueOf(place, args, path)]))
     try {
-      return await fn(fill(definition, this.operations, (place) => argument(place, values.get(place.path) as Json)))
+      const query = fill(definition, this.operations, (place) => argument(place, values.get(place.path) as Json))
+      return await fn(query, [...values.keys()])
     } catch (error) {
       throw error instanceof ServiceError ? located(error, places, path) : error
     }

@@ -380,3 +380,143 @@ tap.test('a dry run and a repeated key work on steps', async (t) => {
   t.same(one.body, two.body)
   t.equal(await count(server, 'orders'), 1)
 })
+
+tap.test('references have a limited length', async (t) => {
+  const server = await shop(t)
+  const long = `order${'[*]'.repeat(400)}`
+  const deep = `order${'.a'.repeat(33)}`
+  const using = (ref: string) => ({ type: 'count', args: { table: 'item', where: { id: { $ref: ref } } } })
+
+  t.match(await server.query('bulk', [order, { ...using('order.affected_rows'), for_each: long }], USER), {
+    status: 400,
+    body: { path: '$.args[1].for_each', error: 'a reference has at most 1000 characters' },
+  })
+  t.match(await server.query('bulk', [order, using(long)], USER), {
+    status: 400,
+    body: { path: '$.args[1].args.where.id.$eq', error: /1000 characters/ },
+  })
+  t.match(await server.query('bulk', [order, using(deep)], USER), {
+    status: 400,
+    body: { path: '$.args[1].args.where.id.$eq', error: 'a reference has at most 32 keys and indices' },
+  })
+})
+
+tap.test('arguments of templates and stored data are never references', async (t) => {
+  const server = await shop(t)
+  const secret = { as: 'secret', type: 'select', args: { table: 'customer', columns: ['email'], where: { id: 2 } } }
+  const insert = (objects: object) => ({ type: 'insert', args: { table: 'orders', objects, returning: ['meta'] } })
+  const none = { param: 'none', default: { $ref: 'secret[0].email' } }
+  for (const [name, objects] of [
+    ['one', [{ meta: { param: 'meta' } }]],
+    ['rows', { param: 'rows' }],
+    ['fallback', [{ meta: none }]],
+  ] as const) {
+    await server.must('create_query_template', {
+      name,
+      template: { type: 'bulk', args: [secret, { type: 'bulk', args: [insert(objects)] }, insert(objects)] },
+    })
+  }
+  const REF = { $ref: 'secret[0].email' }
+  const stored = (meta: object) => ({
+    status: 200,
+    body: { 1: [{ returning: [{ meta }] }], 2: { returning: [{ meta }] } },
+  })
+  const post = (name: string, body: object) =>
+    server.fetch(`/v1/template/${name}`, { method: 'POST', body: JSON.stringify(body) })
+  const execute = (name: string, args: object) => ({ type: 'execute_query_template', args: { name, args } })
+
+  t.match(await post('one', { meta: REF }), stored(REF))
+  t.match(await post('rows', { rows: [{ meta: REF }] }), stored(REF))
+  t.match(await post('fallback', {}), stored(REF))
+  t.match(await server.query('bulk', [{ ...order, args: { ...order.args, objects: [{ meta: { a: REF } }] } }]), {
+    status: 200,
+  })
+  const called = await server.query('bulk', [
+    order,
+    execute('one', { meta: { a: REF } }),
+    execute('rows', { rows: [{ meta: REF }] }),
+  ])
+  t.match(called, { status: 200, body: { 1: stored({ a: REF }).body, 2: stored(REF).body } })
+
+  const row = {
+    as: 'secret',
+    type: 'insert',
+    args: { table: 'orders', objects: [{ meta: { kept: REF } }], returning: ['meta'] },
+  }
+  t.match(await server.query('bulk', [row, execute('one', { meta: { $ref: 'secret.returning[0].meta.kept' } })]), {
+    status: 200,
+    body: { 1: stored(REF).body },
+  })
+  t.match(
+    await server.query('bulk', [
+      row,
+      { type: 'bulk', args: [execute('one', { meta: { $ref: 'secret.returning[0].meta.kept' } })] },
+    ]),
+    { status: 200, body: { 1: [stored(REF).body] } },
+  )
+
+  await server.must('create_query_template', { name: 'json', template: insert([{ meta: { $ref: '#/a' } }]) })
+  const plain = { affected_rows: 1, returning: [{ meta: { $ref: '#/a' } }] }
+  t.match(await post('json', {}), { status: 200, body: plain })
+  t.match(await server.query('bulk', [order, execute('json', {})]), { status: 200, body: { 1: plain } })
+})
+
+tap.test('a template that is a bulk takes references of the caller', async (t) => {
+  const server = await shop(t)
+  await server.must('create_query_template', {
+    name: 'found',
+    template: {
+      type: 'bulk',
+      args: [
+        {
+          as: 'all',
+          type: 'select',
+          args: { table: 'item', columns: ['id'], where: { order_id: { param: 'order' } } },
+        },
+        { type: 'count', args: { table: 'item', where: { id: { $in: { $ref: 'all[*].id' } } } } },
+      ],
+    },
+  })
+  const call = (value: object) => ({ type: 'execute_query_template', args: { name: 'found', args: { order: value } } })
+
+  t.match(await server.query('bulk', [order, items('a', 'b'), { ...call(ID), as: 'f' }], USER), {
+    status: 200,
+    body: { 2: { 1: { count: 2 } } },
+  })
+  const orders = { as: 'o', type: 'insert', args: { ...order.args, objects: [{ note: 'a' }, { note: 'b' }] } }
+  const each = { ...call({ $ref: 'each.id' }), for_each: 'o.returning' }
+  t.match(await server.query('bulk', [orders, each], USER), { status: 200, body: { 1: { length: 2 } } })
+  t.match(await server.query('bulk', [order, call({ $ref: 'order.returning' })], USER), {
+    status: 400,
+    body: { path: '$.args[1].args.args.order', error: /expecting a value for type int4, but found array/ },
+  })
+  t.match(await server.query('bulk', [order, call({ $ref: 'all[0].id' })], USER), {
+    status: 400,
+    body: { path: '$.args[1].args.args.order', error: 'no earlier step has the name "all"' },
+  })
+})
+
+tap.test('a step that calls a template is checked like any call', async (t) => {
+  const server = await shop(t)
+  await server.must('create_query_template', {
+    name: 'one',
+    template: { type: 'count', args: { table: 'item', where: { id: { param: 'id' } } } },
+  })
+
+  for (const [args, path] of [
+    [null, '.args'],
+    [{ name: 'one' }, '.args'],
+    [{ name: 'one', args: null }, '.args.args'],
+    [{ name: 5, args: {} }, '.args.name'],
+    [{ name: 'one', args: {}, more: 1 }, '.args.more'],
+  ] as const) {
+    const call = { as: 'x', type: 'execute_query_template', args, expect: { rows: 1 } }
+    t.match(
+      await server.query('bulk', [call]),
+      { status: 400, body: { path: `$.args[0]${path}` } },
+      JSON.stringify(args),
+    )
+  }
+  const two = { as: 'x', type: 'execute_query_template', version: 2, args: { name: 'one', args: { id: 1 } } }
+  t.match(await server.query('bulk', [two]), { status: 400, body: { path: '$.args[0].version' } })
+})
