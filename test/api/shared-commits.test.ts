@@ -5,7 +5,6 @@ import { patience } from '../kit/patience.js'
 import fc from '../kit/property.js'
 import { startProxy } from '../kit/proxy.js'
 import { type Answered, testServer, type TestServer } from '../kit/server.js'
-import { PROCESSES } from '../kit/several-processes.js'
 import { until } from '../kit/until.js'
 
 /** Quick is whatever this machine can do. */
@@ -113,7 +112,7 @@ t.test('quick inserts that come together are committed together, and each gets i
     t.same({ status, body }, { status: 200, body: { affected_rows: 1, returning: [{ id: i + 1 }] } }),
   )
   t.same(await idsOf(server), ids(rows(1, 20)))
-  if (PROCESSES === 1) t.equal(await transactionsOf(server), 1)
+  t.equal(await transactionsOf(server), 1)
 })
 
 t.test('an answer comes when its row is committed', async (t) => {
@@ -212,8 +211,7 @@ t.test('nobody waits behind one that waits for a lock', async (t) => {
   t.same(await idsOf(server), [5, ...ids(rows(10, 20))])
 })
 
-const skip = PROCESSES > 1 && 'each process has connections of its own'
-t.test('those that wait for each other are all inserted or refused', { skip }, async (t) => {
+t.test('those that wait for each other are all inserted or refused', async (t) => {
   const server = await start(t, { sharedCommits: 2, pipelineMaxMs: patience(100) })
   await untilShared(server)
   for (let base = 0; base < 500; base += 100) {
@@ -279,7 +277,7 @@ t.test('functions that change nothing, and those of extensions, make no differen
     statuses(await insertTogether(server, rows(1, 20))),
     rows(1, 20).map(() => 200),
   )
-  if (PROCESSES === 1) t.equal(await transactionsOf(server), 1)
+  t.equal(await transactionsOf(server), 1)
 })
 
 t.test('an answer that is larger than allowed is told to the one who asked for it', async (t) => {
@@ -291,7 +289,7 @@ t.test('an answer that is larger than allowed is told to the one who asked for i
     if (i + 1 === 7) t.match({ status, body }, { status: 400, body: { code: 'answer-too-large' } })
     else t.equal(status, 200)
   })
-  if (PROCESSES === 1) t.equal(await transactionsOf(server), 1)
+  t.equal(await transactionsOf(server), 1)
 })
 
 t.test('with 0 of them, each insert is a transaction', async (t) => {

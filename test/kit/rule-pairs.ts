@@ -19,7 +19,7 @@ const DAYS = ['2020-01-01', '20200101', '2020-01-02', '2020-01-04', 'infinity']
 const TIMES = ['2020-01-01T00:00:00Z', '2020-01-01 01:00+01', '2020-02-01Z']
 const LEVEL = 'X-Service-Level'
 
-/** `ci` is a collation that ignores case. */
+/** `ci` is a collation that ignores case; in `und-x-icu`, `a` is less than `B`, which is not the order of their bytes. */
 export const TYPED: readonly Column[] = [
   { name: 'num', type: 'numeric', values: [1, '1.0', 1.5, '1.50', '01.5', '-3', 'NaN', LEVEL], operators: ORDER },
   { name: 'small', type: 'int2', values: [0, 1, 2, ' 2', '-32768', 32767, LEVEL], operators: ORDER },
@@ -30,6 +30,7 @@ export const TYPED: readonly Column[] = [
   { name: 'mood', type: 'mood', values: ['sad', 'ok', 'glad'], operators: ORDER },
   { name: 'code', type: 'citext', values: ['a', 'A', 'b', 'X-Service-User-Id'], operators: ORDER },
   { name: 'word', type: 'text collate ci', values: ['a', 'A', 'b'], operators: ORDER },
+  { name: 'title', type: 'text collate "und-x-icu"', values: ['a', 'A', 'b', 'B'], operators: ORDER },
   {
     name: 'name',
     type: 'varchar(3)',

@@ -54,6 +54,7 @@ const IN_ONE_PROCESS: Readonly<Record<string, readonly string[]>> = {
     'steps',
   ],
   'a plugin of the server calls functions of the test': ['file-service'],
+  'each process learns by itself which inserts share a commit': ['shared-commits'],
   'the limits that it counts hold for each process': ['caller-limits', 'unread-answers'],
 }
 

@@ -11,16 +11,23 @@ export const USER = { 'X-Service-User-Id': '1' }
 
 const built = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 
-/** The configuration of servers that store files in `data` of a folder, and send mails nowhere. */
-export const filesConfig = (folder: string): object => ({
+/**
+ * The configuration of servers that store files in `data` of a folder, and send mails nowhere.
+ * @param plugins other places of them
+ */
+export const filesConfig = (
+  folder: string,
+  { filestore, ...plugins }: Readonly<Record<string, { readonly use: string }>>,
+): object => ({
   dataDir: join(folder, 'data'),
   providers: {
     storage: { disk: { use: built('providers/storage/disk.js') } },
     email: { memory: { use: built('providers/email/memory.js') } },
   },
   plugins: {
+    ...plugins,
     filestore: {
-      use: built('plugins/filestore/index.js'),
+      use: filestore?.use ?? built('plugins/filestore/index.js'),
       collect: { everySeconds: 1, graceSeconds: 0 },
       pending: { maxPerUser: 100_000 },
     },

@@ -9,38 +9,52 @@ import { Servers } from '../notify/servers.js'
 import type { Part } from '../part.js'
 import { randomFrom } from '../random.js'
 import { attachingBulk, filesConfig, uploadPending, USER, wrongFiles } from './attached.js'
+import { type Fault, FAULTS, plant } from './plant.js'
 
-const REQUESTS = 5000
+const REQUESTS_PER_MINUTE = 1000
+const REQUESTS_OF_A_FAULT = 80
 const MOST_COPIES = 4
 /** Requests in progress, each in several copies. */
 const CROWD = { clients: 8, breakMs: 5 }
 const LIFE_MS = [300, 2500] as const
-/** How long PostgreSQL lives at least and at most. */
+/** How long PostgreSQL lives at least and at most, once a server is up. */
 const DATABASE_LIFE_MS = [2000, 8000] as const
 /** A copy that gets no answer for so long is a violation. */
 const PATIENCE_MS = 180_000
 
 export const keys: Part = {
   about: 'requests with an Idempotency-Key, while servers and PostgreSQL are killed',
-  async run({ seed, progress }) {
+  async run({ minutes, seed, progress }) {
     const { requests, copies, kills, databaseKills, replayed, told, attached, seconds, ...score } =
       await keysUnderKills({
         seed,
-        requests: REQUESTS,
+        requests: Math.ceil(minutes * REQUESTS_PER_MINUTE),
         progress,
       })
     const violations = [...score.violations]
-    const planted = await keysUnderKills({ seed, requests: 40, withoutKeys: true })
-    if (planted.violations.length === 0) violations.push('requests without keys were not caught')
+    const withoutKeys = await keysUnderKills({ seed, requests: 40, withoutKeys: true })
+    if (withoutKeys.violations.length === 0) violations.push('requests without keys were not caught')
+    const faults = Object.keys(FAULTS) as Fault[]
+    for (const fault of faults) {
+      const found = await caughtBy(fault, seed)
+      progress(`planted fault "${fault}": ${found ?? 'not caught'}`)
+      if (found === undefined) violations.push(`the planted fault "${fault}" was not caught`)
+    }
     return {
       done: `${requests} requests in ${copies} copies: ${kills} kills of servers, ${databaseKills} of PostgreSQL`,
       violations,
       figures: [
         `${replayed} answers replayed, ${told} times told to wait, ${attached} files attached, ${Math.round(seconds)} s`,
-        'requests without keys were caught',
+        `requests without keys were caught, and ${faults.length} planted faults tried`,
       ],
     }
   },
+}
+
+/** Returns a violation that a planted fault caused, if the loop saw one. */
+export async function caughtBy(fault: Fault, seed: number): Promise<string | undefined> {
+  const { violations } = await keysUnderKills({ seed, requests: REQUESTS_OF_A_FAULT, fault })
+  return violations.find((each) => FAULTS[fault].shows.test(each))
 }
 
 export interface KeysScore {
@@ -62,8 +76,9 @@ export interface KeysOptions {
   readonly seed: number
   readonly requests: number
   readonly mostKills?: number
-  /** A fault that must be caught. */
+  /** Faults that must be caught. */
   readonly withoutKeys?: boolean
+  readonly fault?: Fault
   progress?(text: string): void
 }
 
@@ -73,15 +88,17 @@ export async function keysUnderKills({
   requests,
   mostKills = Infinity,
   withoutKeys = false,
+  fault,
   progress = () => {},
 }: KeysOptions): Promise<KeysScore> {
   const began = performance.now()
   const random = randomFrom(seed)
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-trust-'))
   await chmod(folder, 0o755)
+  const { plugins, remove } = await plant(fault)
   await writeFile(
     join(folder, 'rowhouse.config.json'),
-    JSON.stringify({ compile: { threads: 0 }, ...filesConfig(folder) }),
+    JSON.stringify({ compile: { threads: 0 }, ...filesConfig(folder, plugins) }),
   )
   const postgres = await makeImagePostgres(join(folder, 'postgres'))
   await postgres.start()
@@ -135,6 +152,8 @@ export async function keysUnderKills({
   async function killDatabase(): Promise<void> {
     const [least, most] = DATABASE_LIFE_MS
     for (;;) {
+      // On a busy machine, a server may take longer to start than the database would live.
+      await servers.url()
       const life = least + random() * (most - least)
       if (await sleep(life, false, { signal: over.signal }).catch(() => true)) return
       if (score.databaseKills >= mostKills) continue
@@ -160,7 +179,7 @@ export async function keysUnderKills({
       if (different.size > 1) violations.push(`${key}: different answers: ${[...different].join(' and ')}`)
       const [answer] = different
       if (answer !== undefined) answered.set(n, idsIn(answer))
-      if (n % 500 === 499) progress(`${n + 1} of ${requests}, ${servers.kills} and ${score.databaseKills} kills`)
+      if (n % 100 === 99) progress(`${n + 1} of ${requests}, ${servers.kills} and ${score.databaseKills} kills`)
     })
     over.abort()
     await killing
@@ -180,6 +199,7 @@ export async function keysUnderKills({
     over.abort()
     await servers.stop()
     await postgres.kill()
+    await remove()
     await rm(folder, { recursive: true, force: true })
   }
 }
