@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import type { Data } from '../data/data.js'
 import type { Call, Operations, Request, Steps } from '../data/operations.js'
@@ -27,6 +28,11 @@ import {
   within,
 } from './steps.js'
 
+/** Deeper values would overflow the stack. */
+const OF_ANSWERS = { ...NO_LIMITS, maxDepth: 1000 }
+/** How long checks may keep other requests waiting, in milliseconds. */
+const SLICE_MS = 5
+
 /** What the steps of a bulk need. */
 export interface StepTools {
   readonly data: Data
@@ -52,7 +58,14 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
   /** Checks the steps from `from` on, up to one that may change what the others mean. */
   async function check(from: number): Promise<void> {
     const planner = plannerFor(tools, call)
+    let since = performance.now()
     for (checked = from; checked < steps.length; checked++) {
+      if (performance.now() - since > SLICE_MS) {
+        // Other requests, and the end of this one, are not kept waiting.
+        await setImmediate()
+        call.signal.throwIfAborted()
+        since = performance.now()
+      }
       const step = steps[checked] as Step
       const own = { ...planner, values: within(call.values, at('$.args', checked)) }
       await underMemberAsync(checked, () => checkResolved(step, schemas, own, call))
@@ -74,7 +87,7 @@ function plannerFor({ data, operations }: StepTools, call: Call): StepPlanner {
   const catalog = data.catalogFor(call)
   const names = namesFor(permissionRole(call.session), catalog)
   let known = plans.get(names)
-  if (!known) plans.set(names, (known = new CompileCache(() => PLAN_BYTES, MAX_BYTES)))
+  if (!known) plans.set(names, (known = new CompileCache((op) => 2 * JSON.stringify(op).length, MAX_BYTES)))
   const plan = (request: Request): Op => {
     const key = JSON.stringify([request.planner, request.shape])
     const hit = known.get(key)
@@ -88,7 +101,6 @@ function plannerFor({ data, operations }: StepTools, call: Call): StepPlanner {
 
 /** Plans of requests for checks, by the names that they were planned with. */
 const plans = new WeakMap<Names, CompileCache<Op>>()
-const PLAN_BYTES = 4000
 /** For each role. */
 const MAX_BYTES = 1024 * 1024
 
@@ -145,7 +157,7 @@ async function runStep(step: Step, answers: Answers, tools: StepTools, call: Cal
       call.values,
     )
     const answer = await tools.runQuery(filled, { ...call, steps: isBulk ? known : undefined })
-    if (expect) assertExpected(expect, parseJson(answer, NO_LIMITS), '$.expect')
+    if (expect) assertExpected(expect, parseJson(answer, OF_ANSWERS), '$.expect')
     return answer
   }
   const answer = forEach ? await runForEach(forEach, runWith, answers, tools) : await runWith(answers)
@@ -195,7 +207,7 @@ class Answers implements Steps {
 
   get(name: string): Json | undefined {
     const text = this.texts.get(name)
-    if (text !== undefined && !this.values.has(name)) this.values.set(name, parseJson(text, NO_LIMITS))
+    if (text !== undefined && !this.values.has(name)) this.values.set(name, parseJson(text, OF_ANSWERS))
     return this.values.has(name) ? this.values.get(name) : this.outer?.get(name)
   }
 }

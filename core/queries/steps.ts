@@ -270,6 +270,10 @@ export function valueForPlace(value: Json, { use, path, compared }: Place): Json
   if (value === null && compared) {
     throw parseFailed('the value is null, and a condition must have one', path)
   }
+  if (value === null && use === 'count') throw parseFailed('the value is null, and a whole number is expected', path)
+  if (compared && use === 'list' && Array.isArray(value) && value.includes(null)) {
+    throw parseFailed('the list has a null, and a condition must have values', path)
+  }
   if (use !== 'rows') return value
   const rows = Array.isArray(value) ? value : [value]
   const wrong = rows.find((row) => !isObject(row))

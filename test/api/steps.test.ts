@@ -520,3 +520,32 @@ tap.test('a step that calls a template is checked like any call', async (t) => {
   const two = { as: 'x', type: 'execute_query_template', version: 2, args: { name: 'one', args: { id: 1 } } }
   t.match(await server.query('bulk', [two]), { status: 400, body: { path: '$.args[0].version' } })
 })
+
+tap.test('null in a list of a condition, and as a limit, is refused', async (t) => {
+  const server = await shop(t)
+  await server.must('run_sql', {
+    sql: 'create table node (id int primary key, parent int); insert into node values (1, null), (2, 1)',
+  })
+  await server.must('track_table', 'node')
+  const all = { as: 'all', type: 'select', args: { table: 'node', columns: ['id', 'parent'], order_by: ['id'] } }
+  const remove = { type: 'delete', args: { table: 'node', where: { parent: { $in: { $ref: 'all[*].parent' } } } } }
+  const limited = { type: 'select', args: { table: 'node', columns: ['id'], limit: { $ref: 'all[0].parent' } } }
+
+  t.match(await server.query('bulk', [all, remove]), {
+    status: 400,
+    body: { path: '$.args[1].args.where.parent.$in', error: /has a null/ },
+  })
+  t.match(await server.query('bulk', [all, limited]), { status: 400, body: { path: '$.args[1].args.limit' } })
+  t.match(await server.query('count', { table: 'node' }), { body: { count: 2 } })
+})
+
+tap.test('an answer that is nested too deeply for a check is refused', async (t) => {
+  const server = await shop(t)
+  await server.must('run_sql', {
+    sql: `create table deep (id int primary key, body jsonb); insert into deep values (1, (repeat('[', 5000) || repeat(']', 5000))::jsonb)`,
+  })
+  await server.must('track_table', 'deep')
+  const select = { type: 'select', args: { table: 'deep', columns: ['body'] }, expect: { rows: 1 } }
+
+  t.match(await server.query('bulk', [select]), { status: 400, body: { error: /levels of nesting/ } })
+})
