@@ -181,7 +181,7 @@ t.test('an admin sees what roles inherit, from which roles, and which cells are 
       role: 'chief',
       action: 'select',
       from: ['author', 'reviewer', 'counter'],
-      permission: { columns: '*', filter: {}, limit: 20 },
+      permission: { columns: '*', filter: {} },
     },
     {
       table,
