@@ -35,6 +35,9 @@ export async function installWithTests(folder: string): Promise<string> {
   await done(run(app, ['npm', 'install', '--omit=optional', '--no-audit', '--no-fund', tarball]))
   const installed = join(app, 'node_modules/rowhouse')
   await cp(join(ROOT, 'build/test'), join(installed, 'build/test'), { recursive: true })
+  // The example that the package leaves out.
+  const example = 'build/plugins/stitch/example'
+  await cp(join(ROOT, example), join(installed, example), { recursive: true })
   for (const name of await testPackages()) {
     const place = join(app, 'node_modules', name)
     if (existsSync(place) || !existsSync(join(ROOT, 'node_modules', name))) continue

@@ -58,8 +58,11 @@ export async function makeImagePostgres(folder: string): Promise<ImagePostgres> 
     async kill() {
       if (!server || server.exitCode !== null || server.signalCode !== null) return
       const gone = once(server, 'exit')
-      const children = await readFile(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').catch(() => '')
-      for (const pid of [server.pid as number, ...children.trim().split(' ').filter(Boolean).map(Number)]) {
+      // Stopped first, so that it does not start another process.
+      server.kill('SIGSTOP')
+      const list = await readFile(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').catch(() => '')
+      const children = list.trim().split(' ').filter(Boolean).map(Number)
+      for (const pid of [...children, server.pid as number]) {
         try {
           process.kill(pid, 'SIGKILL')
         } catch {
@@ -67,8 +70,16 @@ export async function makeImagePostgres(folder: string): Promise<ImagePostgres> 
         }
       }
       await gone
+      // A child that still ends holds the shared memory, and no other server can start on it.
+      await until('its processes have ended', async () => !(await Promise.all(children.map(runs))).includes(true))
     },
   }
+}
+
+/** Returns whether a process exists and is not a zombie. */
+async function runs(pid: number): Promise<boolean> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  return stat !== '' && !/\) Z/.test(stat)
 }
 
 async function answers(url: string): Promise<boolean> {
