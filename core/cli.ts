@@ -240,8 +240,8 @@ nothing that remains.
 
   URL             ask this running server, which counts calls and slow statements; the admin secret is that of
                   ROWHOUSE_ADMIN_SECRET
-  --try           create each index in a transaction that is rolled back, to see the plans with it. Until then nobody can
-                  write to the table. Not needed with the extension hypopg
+  --try           create each index, plan with it, and roll back. Writes to the table wait meanwhile. Not needed with the
+                  extension hypopg
   --json          print the response of the operation advise_indexes
   --admin-secret-file F
                   read the admin secret for URL from this file, such as .rowhouse/admin-secret

@@ -60,6 +60,8 @@ export async function runTransaction<T>(
 export class Transaction {
   /** Number of bulk members that ran in it, at any nesting depth. */
   members = 0
+  /** Total size of the values that references in its bulks stood for, in characters. */
+  referenced = 0
   /** Number of statements that wrote related rows in it. */
   steps = 0
   /** Total cost of these members. */

@@ -1,14 +1,16 @@
 import { isAdmin } from '../session.js'
-import { parseFailed } from '../errors.js'
+import { parseFailed, unexpectedPayload } from '../errors.js'
 import type { Data } from '../data/data.js'
 import type { Call, Operation, Operations } from '../data/operations.js'
-import type { Json, JsonObject } from '../json/parse.js'
+import { type Json, type JsonObject, stringifyJson } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'
 import { startSteps } from './run-steps.js'
 import { hasSteps, underMemberAsync } from './steps.js'
 
 const MAX_MEMBERS = 1000
+/** Characters: each use of a value counts, because a short query can name a long value many times. */
+const MAX_REFERENCED = 64 * 2 ** 20
 
 /** The operation `bulk`: runs queries in order in one transaction. */
 export function bulkOperation(data: Data, operations: Operations): Operation {
@@ -26,6 +28,12 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
             throw parseFailed(`nested bulks can have at most ${MAX_MEMBERS} members in total`, '$.args')
           }
         }
+        const spendValue = (value: Json, path: string) => {
+          inner.transaction.referenced += typeof value === 'string' ? value.length : stringifyJson(value).length
+          if (inner.transaction.referenced > MAX_REFERENCED) {
+            throw unexpectedPayload(`references can stand for at most ${MAX_REFERENCED} characters in total`, path)
+          }
+        }
         spend(args.length)
         const runQuery = async (query: Json, as: Call) => {
           const answer = await operations.run(query, { ...as, format: 'json' })
@@ -33,7 +41,9 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
           throw new Error('an operation in a bulk returned a stream')
         }
         const steps =
-          call.steps || hasSteps(args) ? startSteps(args, { data, operations, runQuery, spend }, inner) : undefined
+          call.steps || hasSteps(args)
+            ? startSteps(args, { data, operations, runQuery, spend, spendValue }, inner)
+            : undefined
         const answers: string[] = []
         let readUntil = 0
         for (const [i, member] of args.entries()) {

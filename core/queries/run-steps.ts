@@ -41,6 +41,8 @@ export interface StepTools {
   runQuery(query: Json, call: Call): Promise<string>
   /** Counts further members. @throws ServiceError 400 when there are too many */
   spend(members: number): void
+  /** Counts a value that a reference stands for. @throws ServiceError 400 when they are too large together */
+  spendValue(value: Json, path: string): void
 }
 
 /**
@@ -153,7 +155,11 @@ async function runStep(step: Step, answers: Answers, tools: StepTools, call: Cal
     const filled = fillReferences(
       query,
       operation,
-      (mark, place) => valueForPlace(valueOf(parseReference(mark['$ref'], place.path), known, place.path), place),
+      (mark, place) => {
+        const value = valueOf(parseReference(mark['$ref'], place.path), known, place.path)
+        tools.spendValue(value, place.path)
+        return valueForPlace(value, place)
+      },
       call.values,
     )
     const answer = await tools.runQuery(filled, { ...call, steps: isBulk ? known : undefined })

@@ -549,3 +549,20 @@ tap.test('an answer that is nested too deeply for a check is refused', async (t)
 
   t.match(await server.query('bulk', [select]), { status: 400, body: { error: /levels of nesting/ } })
 })
+
+tap.test('a short query cannot name a long value without end', async (t) => {
+  const server = await shop(t)
+  await server.must('run_sql', {
+    sql: `create table long (id int primary key, body text); insert into long values (1, repeat('x', 1048576))`,
+  })
+  await server.must('track_table', 'long')
+  const select = { as: 'long', type: 'select', args: { table: 'long', columns: ['body'] } }
+  const same = Array.from({ length: 65 }, () => ({ body: { $ref: 'long[0].body' } }))
+  const count = (times: number) => ({ type: 'count', args: { table: 'long', where: { $or: same.slice(0, times) } } })
+
+  t.match(await server.query('bulk', [select, count(2)]), { body: { 1: { count: 1 } } })
+  t.match(await server.query('bulk', [select, count(65)]), {
+    status: 400,
+    body: { path: '$.args[1].args.where.$or[64].body.$eq', error: /at most 67108864 characters/ },
+  })
+})

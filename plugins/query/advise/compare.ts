@@ -40,7 +40,7 @@ where e.extname = 'hypopg' and has_schema_privilege(n.oid, 'usage')`,
 
 /**
  * Plans statements again with an index.
- * @param how the schema of hypopg, or `create`, which really creates it, in a transaction that is rolled back. Until then nobody can write to the table
+ * @param how the schema of hypopg, or `create`, which really creates it, in a transaction that is rolled back. Writes to the table wait meanwhile
  */
 export async function compare(
   data: Data,

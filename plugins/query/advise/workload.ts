@@ -18,7 +18,7 @@ export interface Statement {
   /** e.g. `template late_orders` */
   readonly name: string
   readonly role: string
-  /** Number of its runs; null if nobody counts them. */
+  /** Number of its runs; null if they are not counted. */
   readonly calls: number | null
   /** What it reads, if that is known. */
   readonly op?: Op

@@ -55,7 +55,7 @@ export class Space {
   }
 }
 
-/** A column, or a computed field, of which nobody knows which values its function returns. */
+/** A column, or a computed field, whose function may return any value. */
 export interface ColumnKey {
   readonly key: string
   readonly isComputed: boolean
