@@ -229,12 +229,13 @@ t.test('reads on a standby', async (t) => {
 t.test('a read on a standby that falls silent runs again on the primary', async (t) => {
   await primary.query(`create view slept as select 1 as id, pg_sleep(0.5)::text as text`)
   const proxy = await startProxy(t, standby.url)
-  const server = await testServer(t, { databaseUrl: primary.url, config: { database: { readUrls: [proxy.url] } } })
-  await server.must('track_table', 'slept')
-  await until('the standby is used', async () => {
-    const { body } = await server.query('server_status', {})
-    return body.standbys[0].problem === undefined
+  const server = await testServer(t, {
+    databaseUrl: primary.url,
+    config: { database: { readUrls: [proxy.url], maxLagMs: patience(2000) } },
   })
+  await server.must('track_table', 'slept')
+  const place = { table: 'place', columns: ['port'] }
+  await until('the standby is used', async () => (await read(server, place)).body[0].port === portOf(standby))
   proxy.when('"slept"', { kind: 'hang' })
 
   const answer = await read(server, { table: 'slept', columns: ['id'] })
