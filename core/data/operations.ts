@@ -26,6 +26,8 @@ export interface Call {
   readonly dryRun?: boolean | undefined
   /** The answers of earlier steps, for the steps of a `bulk` in a `bulk`. */
   readonly steps?: Steps | undefined
+  /** Called when the last statement of the operation was sent, for a `bulk` that then sends its next member. */
+  readonly onSent?: (() => void) | undefined
   /** Paths in the query of values that came from elsewhere, such as arguments of a template: nothing in them is a reference. */
   readonly values?: readonly string[] | undefined
   /** Headers of the request and of its answer, if it came by HTTP. */
@@ -55,6 +57,8 @@ export interface Request {
   readonly values: readonly Json[]
   /** Whether it is a read of the caller that may run on a standby, as `database.readFrom` and the caller say. */
   readonly onStandby?: true
+  /** Whether the operation sends no other request after it. */
+  readonly isLast?: true
 }
 
 /** One `type` of the JSON query API. */

@@ -116,7 +116,7 @@ export function refusalExplainer({ current, plan, authorized, execution, undone 
     if (!about) return explained
     const evaluate = (client: ClientBase) => rowsFor(client, readOf(count), execution(request, call), about)
     // Only the call's own transaction sees the row that it has written.
-    const [row] = await (call.transaction ? evaluate(call.transaction.client) : undone(call, evaluate))
+    const [row] = await (call.transaction ? evaluate(await call.transaction.connection()) : undone(call, evaluate))
     return row ? { ...explained, [part]: row } : { ...explained, reason: 'row' }
   }
 

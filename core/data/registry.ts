@@ -49,7 +49,9 @@ export class Registry implements Operations {
     if (!call.transaction && (call.keyed || call.dryRun) && (await this.writes(operation, args, call))) {
       return this.data.once(call, (once) => runOperation(type, operation, args, once, timeoutMs))
     }
-    return runOperation(type, operation, args, call, timeoutMs)
+    // Others may send more than one request.
+    const alone = operation.lift || operation.resolve ? call : { ...call, onSent: undefined }
+    return runOperation(type, operation, args, alone, timeoutMs)
   }
 
   /** Returns whether an operation may have an effect, other than the query that it runs in its place. */

@@ -82,7 +82,7 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
       lend,
       call,
       async ({ transaction }) => {
-        const { client } = transaction
+        const client = await transaction.connection()
         if (timeoutMs !== undefined) {
           const { lockTimeoutMs } = database.config
           await client.query(`set statement_timeout = ${timeoutMs + GRACE_MS}; set lock_timeout = ${lockTimeoutMs}`)

@@ -171,6 +171,7 @@ export async function openData(database: Database, options: DataOptions): Promis
         values,
         execution,
         session: call.session,
+        isLast: request.isLast,
         standby: standbys && request.onStandby && readPlace(config, call),
         // Quick requests never need one, so it is made when it is read.
         get signal() {
@@ -181,7 +182,10 @@ export async function openData(database: Database, options: DataOptions): Promis
     async runCell(job, call) {
       const { transaction } = call
       if (transaction) {
-        const text = await executeIn(transaction.client, job.plan, job.values, job.execution)
+        const client = await transaction.connection()
+        const answered = executeIn(client, job.plan, job.values, job.execution)
+        if (job.isLast && job.plan.statements.length === 1) call.onSent?.()
+        const text = await answered
         transaction.answered += Buffer.byteLength(text)
         mustFit(transaction.answered)
         return answerOf(text, job.plan)
@@ -272,7 +276,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   ) => {
     const name = pooled ? {} : { name: nameOf(text) }
     const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
-    return inside ? ask(inside.client) : retried(undefined, () => withClient(database.main, ask))
+    return inside ? ask(await inside.connection()) : retried(undefined, () => withClient(database.main, ask))
   }
   const transaction: Data['transaction'] = (call, fn) =>
     told(

@@ -24,6 +24,8 @@ export async function runTransaction<T>(
 ): Promise<T> {
   return lend(async (client, discard) => {
     const transaction = new Transaction(client, snapshots.current, snapshots.options)
+    // pg sends a statement before the last one has answered. Outside of transactions it must not, as it then keeps silent connections.
+    const sending = client as { pipeline?: boolean }
     const signal = AbortSignal.any([requestSignal, transaction.signal])
     let changed: Reading | undefined
     let isCommitted = false
@@ -40,13 +42,16 @@ export async function runTransaction<T>(
       if (changed) snapshots.expect(changed)
       return answer
     }
+    const onBegin = (begun: Promise<unknown>) => transaction.begins(begun)
+    sending.pipeline = true
     try {
       const result = await cancellable(database, client, discard, signal, () =>
-        inTransaction(client, run, { mode, undo, willClose: () => signal.aborted || transaction.discarded }),
+        inTransaction(client, run, { mode, undo, onBegin, willClose: () => signal.aborted || transaction.discarded }),
       )
       isCommitted = true
       return result
     } finally {
+      sending.pipeline = false
       if (transaction.discarded) discard()
       if (changed) await snapshots.settle(changed, isCommitted)
     }
@@ -73,13 +78,24 @@ export class Transaction {
   private seen = 0
   private readonly aborting = new AbortController()
   private discardClient = false
+  private ready: Promise<ClientBase> | undefined
 
   constructor(
-    readonly client: ClientBase,
+    private readonly client: ClientBase,
     private readonly begun: Snapshot,
     private readonly options: CatalogOptions,
   ) {
     this.snapshotNow = begun
+  }
+
+  /** Takes the pending `begin`. */
+  begins(begun: Promise<unknown>): void {
+    this.ready = begun.then(() => this.client)
+    this.ready.catch(() => undefined)
+  }
+  /** Returns the connection once the transaction has begun. */
+  async connection(): Promise<ClientBase> {
+    return this.ready ?? this.client
   }
 
   /** Snapshot for the next member. */
@@ -110,7 +126,7 @@ export class Transaction {
 
   /** Takes the metadata lock on the first call, and reloads the metadata. */
   async lock(): Promise<Change> {
-    this.change ??= await Change.begin(this.client, this.options, this.begun.reading)
+    this.change ??= await Change.begin(await this.connection(), this.options, this.begun.reading)
     return this.change
   }
 

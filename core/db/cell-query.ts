@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { ClientBase, Connection, Submittable } from 'pg'
+import pg, { type ClientBase, type Connection, type Submittable } from 'pg'
 import { MAX_VALUES, Outgoing } from './messages.js'
 
 /** Methods of pg's connection that its types omit. */
@@ -16,6 +16,9 @@ const outgoing = new Outgoing()
 const prepared = new WeakMap<object, number>()
 const MAX_PREPARED = 500
 
+/** Without what this one does itself. */
+const PgQuery = pg.Query as unknown as new (config: { readonly text: string }) => object
+
 /** Returns whether a connection holds so many prepared statements that it should be replaced. */
 export function isFull(client: ClientBase): boolean {
   const { connection } = client as ClientBase & { readonly connection: object }
@@ -24,10 +27,11 @@ export function isFull(client: ClientBase): boolean {
 
 /**
  * A query that returns one text: the only column of the only row. Unlike pg's own query it requests no row description,
- * parses no types and builds no row objects. Resolves when the server is ready again, i.e. after the commit.
+ * parses no types and builds no row objects. Resolves when the server is ready again, i.e. after the commit. It is one of
+ * pg's queries, because pg pipelines no others.
  * @see PostgreSQL manual, "Extended Query" in the message flow of the frontend/backend protocol
  */
-export class CellQuery implements Submittable {
+export class CellQuery extends PgQuery implements Submittable {
   readonly answer: Promise<string | null>
   /** Time from sending to the result or error, in milliseconds; NaN before. */
   ms = NaN
@@ -46,6 +50,7 @@ export class CellQuery implements Submittable {
     readonly name: string,
     private readonly isRow = false,
   ) {
+    super({ text })
     this.answer = new Promise((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject

@@ -334,17 +334,22 @@ export interface TransactionOptions {
   willClose?(): boolean
   /** Also rolls back after success. */
   readonly undo?: true
+  /** Takes the pending `begin`, for an `fn` that waits for it before its first statement. Otherwise `fn` starts after it. */
+  onBegin?(begun: Promise<unknown>): void
 }
 
 /** Runs `fn` between begin and commit. Rolls back when it throws. */
 export async function inTransaction<T>(
   client: pg.ClientBase,
   fn: () => Promise<T>,
-  { mode = '', willClose, undo }: TransactionOptions = {},
+  { mode = '', willClose, undo, onBegin }: TransactionOptions = {},
 ): Promise<T> {
-  await client.query(`begin ${mode}`)
+  const begun = client.query(`begin ${mode}`)
+  if (onBegin) onBegin(begun)
+  else await begun
   try {
     const result = await fn()
+    await begun
     await client.query(undo ? 'rollback' : 'commit')
     return result
   } catch (error) {

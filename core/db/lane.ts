@@ -34,6 +34,8 @@ export interface Job {
   readonly signal: AbortSignal
   /** Present for a read that may run on a standby. `after` is a position that the standby must have replayed. */
   readonly standby?: { readonly after?: Position | undefined } | undefined
+  /** Whether no statement of its operation follows it. */
+  readonly isLast?: true | undefined
   /** Whether it is known to be quick and may use a connection reserved for quick requests. */
   readonly isQuick?: boolean
 }

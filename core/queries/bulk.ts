@@ -5,8 +5,9 @@ import type { Call, Operation, Operations } from '../data/operations.js'
 import { type Json, type JsonObject, stringifyJson } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'
+import { InOrder } from './in-order.js'
 import { startSteps } from './run-steps.js'
-import { hasSteps, underMemberAsync } from './steps.js'
+import { hasSteps, mayRefer, underMemberAsync } from './steps.js'
 
 const MAX_MEMBERS = 1000
 /** Characters: each use of a value counts, because a short query can name a long value many times. */
@@ -44,7 +45,7 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
           call.steps || hasSteps(args)
             ? startSteps(args, { data, operations, runQuery, spend, spendValue }, inner)
             : undefined
-        const answers: string[] = []
+        const answers = new InOrder()
         let readUntil = 0
         for (const [i, member] of args.entries()) {
           if (i >= readUntil && isAdmin(call.session) && tracks(member)) {
@@ -52,12 +53,22 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
             await readAhead(data, metadata, inner)
             readUntil = i + metadata.length
           }
-          answers.push(await (steps ? steps(i) : underMemberAsync(i, () => runQuery(member, inner))))
+          if (!mayOverlap(member, operations, steps !== undefined)) await answers.all()
+          await answers.start((onSent) =>
+            steps ? steps(i, onSent) : underMemberAsync(i, () => runQuery(member, { ...inner, onSent })),
+          )
         }
-        return { kind: 'text', text: `[${answers.join(',')}]` }
+        return { kind: 'text', text: `[${(await answers.all()).join(',')}]` }
       })
     },
   }
+}
+
+/** Returns whether a member may start before the earlier ones have answered: a failure of theirs then undoes it. */
+function mayOverlap(member: Json, operations: Operations, hasSteps: boolean): boolean {
+  if (!isObject(member) || (hasSteps && mayRefer(member))) return false
+  const operation = operations.get(member['type'] as string)
+  return operation?.templatable !== 'queries' && (operation?.lift !== undefined || operation?.undoable === true)
 }
 
 const TRACK = ['track_table', 'add_existing_table_or_view']

@@ -104,7 +104,9 @@ function fillRows(value: Json, marks: PlaceMarks, path: string, via: readonly st
   return fillRow(value, marks, path, via)
 }
 
-const hasObjects = ({ columns }: Rows): boolean => [...columns.values()].some(({ first }) => first.composite >= 0)
+/** Returns whether a cell may be an object. */
+export const hasObjects = ({ columns }: Rows): boolean =>
+  [...columns.values()].some(({ first }) => first.composite >= 0)
 
 /** Fills a row. Its rows of relationships are objects with the keys `data` and `on_conflict` only. */
 function fillRow(row: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {

@@ -45,11 +45,14 @@ export interface StepTools {
   spendValue(value: Json, path: string): void
 }
 
+/** Runs the member `i`, which calls `onSent` when it has sent its last statement. */
+type RunStep = (i: number, onSent: () => void) => Promise<string>
+
 /**
  * Prepares the members of a bulk that have names, references or expectations.
  * @returns a function that runs the member `i`. It first checks the members that it can before it runs anything
  */
-export function startSteps(members: readonly Json[], tools: StepTools, call: Call): (i: number) => Promise<string> {
+export function startSteps(members: readonly Json[], tools: StepTools, call: Call): RunStep {
   const { operations } = tools
   const steps = members.map((member, i) => underMember(i, () => readStep(member)))
   const answers = new Answers(call.steps)
@@ -78,9 +81,9 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
     }
   }
 
-  return async (i) => {
+  return async (i, onSent) => {
     if (i >= checked) await check(i)
-    const own = { ...call, values: within(call.values, at('$.args', i)) }
+    const own = { ...call, onSent, values: within(call.values, at('$.args', i)) }
     return underMemberAsync(i, () => runStep(steps[i] as Step, answers, tools, own))
   }
 }
@@ -162,7 +165,8 @@ async function runStep(step: Step, answers: Answers, tools: StepTools, call: Cal
       },
       call.values,
     )
-    const answer = await tools.runQuery(filled, { ...call, steps: isBulk ? known : undefined })
+    const onSent = forEach || isBulk ? undefined : call.onSent
+    const answer = await tools.runQuery(filled, { ...call, onSent, steps: isBulk ? known : undefined })
     if (expect) assertExpected(expect, parseJson(answer, OF_ANSWERS), '$.expect')
     return answer
   }

@@ -1,13 +1,13 @@
 import { at, isUnder, parseFailed, ServiceError, unexpectedKey, unexpectedPayload } from '../errors.js'
 import type { Operation, Operations, Request, Templatable } from '../data/operations.js'
-import { type Json, type JsonObject, rowsOf } from '../json/parse.js'
+import { type Json, type JsonObject, Rows, rowsOf } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
 import type { Op } from '../plan/ir.js'
 import { answerSchema, type FindTable, type JsonSchema } from './answer-schema.js'
 import { assertExpectable, type Expectation, readExpectation } from './expectation.js'
 import { misfit } from './fits.js'
 import { placeholder, valuesIn } from './placeholders.js'
-import { fill, type Place } from './places.js'
+import { fill, hasObjects, type Place } from './places.js'
 import { isReference, parseReference, type Reference, schemaAt, STEP_NAME } from './reference.js'
 
 /** A member of a bulk. */
@@ -35,6 +35,13 @@ export function hasSteps(members: readonly Json[]): boolean {
     const { args } = member
     return STEP_KEYS.some((key) => member[key] !== undefined) || (Array.isArray(args) && hasSteps(args))
   })
+}
+
+/** Returns whether a query may have references. */
+export function mayRefer(value: Json): boolean {
+  if (value instanceof Rows) return hasObjects(value)
+  if (Array.isArray(value)) return value.some(mayRefer)
+  return isObject(value) && ('$ref' in value || Object.values(value).some(mayRefer))
 }
 
 /** @throws ServiceError 400 with a path in the member */

@@ -36,7 +36,15 @@ export function rowOperations(data: Data): Record<string, Operation> {
     planner: PLANNER,
     ...timed(call?.timing, 'lift', () => lift(args)),
   })
-  const counted = (args: Json, call?: Call) => ({ ...request(liftCount)(args, call), onStandby: true as const })
+  /** For what runs by one statement, if not by several of its own. */
+  const lone = (lift: (args: Json) => Lifted) => (args: Json, call?: Call) => ({
+    ...request(lift)(args, call),
+    isLast: true as const,
+  })
+  /** A version that is expected may need a second statement. */
+  const writing = (lift: (args: Json) => Lifted) => (args: Json, call: Call) =>
+    isObject(args) && args['expect'] === undefined ? lone(lift)(args, call) : request(lift)(args, call)
+  const counted = (args: Json, call?: Call) => ({ ...lone(liftCount)(args, call), onStandby: true as const })
   const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
     formats: true,
     templatable,
@@ -44,7 +52,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
     async run(args, call) {
       const limit = isObject(args) ? args['limit'] : undefined
       return data.read(
-        { ...request(lift)(args, call), onStandby: true },
+        { ...lone(lift)(args, call), onStandby: true },
         call,
         typeof limit === 'number' ? limit : undefined,
       )
@@ -56,7 +64,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
       templatable: { objects: 'rows', ...RETURNING },
       lift: (args) => request(liftWholeInsert)(args),
       async run(args, call) {
-        const lifted = request(liftInsert)(args, call)
+        const lifted = lone(liftInsert)(args, call)
         const result = await data.run(lifted, call)
         return text(result ?? (await insertInSteps(data, args as JsonObject, lifted.values[0] as Rows, call)))
       },
@@ -67,7 +75,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
       lift: (args) => request((each) => liftUpdate(each, true))(args),
       async run(args, call) {
         const update = async (wanted: Json) =>
-          (await data.run(request(liftUpdate)(wanted, call), call)) ??
+          (await data.run(writing(liftUpdate)(wanted, call), call)) ??
           (await updateWithRelated(data, wanted as JsonObject, call))
         return text(await whenExpected(data, args, call, update))
       },
@@ -77,7 +85,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
       templatable: WHERE,
       lift: (args) => request(liftDelete)(args),
       async run(args, call) {
-        const remove = async (wanted: Json) => (await data.run(request(liftDelete)(wanted, call), call)) as string
+        const remove = async (wanted: Json) => (await data.run(writing(liftDelete)(wanted, call), call)) as string
         return text(await whenExpected(data, args, call, remove))
       },
     },

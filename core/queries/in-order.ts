@@ -1,0 +1,32 @@
+/** An answer can be long, and a failure is seen only when the ones in flight have ended. */
+const MAX_IN_FLIGHT = 8
+
+/** Runs functions one after the other, each as soon as the one before has sent all that it sends. */
+export class InOrder {
+  private readonly answers: Promise<string>[] = []
+  /** How many are known to have succeeded. */
+  private succeeded = 0
+
+  /**
+   * Starts a function.
+   * @param run calls `onSent` when only its answer is missing
+   * @returns when the next may start. Fails with the first error of those that have started
+   */
+  async start(run: (onSent: () => void) => Promise<string>): Promise<void> {
+    const { answers } = this
+    await answers[answers.length - MAX_IN_FLIGHT]
+    await new Promise<void>((resolve, reject) => {
+      const answer = run(resolve)
+      answers.push(answer)
+      answer.then(() => resolve(), () => this.all().catch(reject)) // prettier-ignore
+    })
+  }
+
+  /** Returns the answers of those that have started. Fails with their first error. */
+  async all(): Promise<readonly string[]> {
+    let known = this.succeeded
+    for (; known < this.answers.length; known++) await this.answers[known]
+    this.succeeded = known
+    return Promise.all(this.answers)
+  }
+}
