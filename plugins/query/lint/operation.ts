@@ -1,5 +1,6 @@
 import type { Data, Operation, Operations } from 'rowhouse'
 import { args } from '../metadata/operation.js'
+import { shareEffort } from '../metadata/rules/compare.js'
 import { constantRules } from './constant-rules.js'
 import { type Finding, inOrder, LEVELS, RULES } from './finding.js'
 import { disclosingAggregates, hiddenWrites, tenantLeaks } from './row-rules.js'
@@ -17,9 +18,10 @@ export function lintOperation(data: Data, operations: Operations): Operation {
     async run(_args, call) {
       const catalog = data.catalogFor(call)
       const subjects = subjectsOf(catalog, await data.metadata(call))
+      const share = shareEffort()
       const findings = [
         ...subjects.flatMap((subject) => [
-          ...constantRules(subject, catalog),
+          ...constantRules(subject, catalog, share),
           ...readableSecrets(subject),
           ...writableRules(subject, subjects, catalog),
           ...tenantLeaks(subject, subjects, catalog),
