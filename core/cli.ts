@@ -245,7 +245,7 @@ ${CONFIG_HELP}`,
 nothing that remains.
 
   URL             ask this running server, which counts calls and slow statements; the admin secret is that of
-                  ROWHOUSE_ADMIN_SECRET
+                  ROWHOUSE_ADMIN_SECRET, of the configuration, or the one that rowhouse dev created
   --try           create each index, plan with it, and roll back. Writes to the table wait meanwhile. Not needed with the
                   extension hypopg
   --json          print the response of the operation advise_indexes

@@ -503,6 +503,17 @@ t.test('advise prints indexes with their costs, and asks a running server for ca
     err: /answers 401/,
   })
   t.match(await run(folder, ['advise', 'nowhere'], env), { code: 1, err: /expected the URL/ })
+  const bare = { DATABASE_URL: url }
+  const without = await run(folder, ['advise', server.url], bare)
+  t.match(without, { code: 1, err: /set ROWHOUSE_ADMIN_SECRET.*no .*admin-secret/ })
+  await mkdir(join(folder, '.rowhouse'))
+  await writeFile(join(folder, '.rowhouse/admin-secret'), `${SECRET}\n`)
+  t.match(await run(folder, ['advise', server.url], bare), { code: 0, out: /1 index for 1 statement/ })
+  const elsewhere = await run(folder, ['advise', 'http://rowhouse.invalid'], bare)
+  t.match(elsewhere, { code: 1, err: /rowhouse\.invalid is another machine/ }, 'the secret stays on this machine')
+  t.equal(await server.stop('SIGTERM'), 0)
+  const down = `cannot ask ${server.url}: no server listens there (ECONNREFUSED)\n`
+  t.same(await run(folder, ['advise', server.url], bare), { code: 1, out: '', err: down })
 })
 
 t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {
