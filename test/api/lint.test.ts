@@ -174,6 +174,33 @@ t.test('rules that no row satisfies are found', async (t) => {
   ])
 })
 
+t.test('texts that look like session variables are found, with the right spelling', async (t) => {
+  const select = (role: string, filter: object): Permission => ['note', role, 'select', { filter }]
+  const server = await shop(t, [
+    select('a1', { title: 'X-Servce-User-Id' }),
+    select('a2', { $or: [{ id: 1 }, { $not: { title: { $in: ['x', 'x-hasura-org-id'] } } }] }),
+    select('a3', { comments: { note: { title: 'x_service_user_id' } } }),
+    ['note', 'a4', 'insert', { check: { title: { $ne: 'X-Service-User-Id ' } }, set: { title: 'X-Serivce-Role' } }],
+    select('b1', { title: 'X-Service-Title' }),
+    select('b2', { title: { $in: ['x-ray-scan', 'X-Large', 'service', 'x-men-2'] } }),
+    select('b3', { title: { $ceq: 'title' } }),
+  ])
+  const { findings } = (await server.must('lint_metadata', {})) as { findings: readonly (Found & { advice: string })[] }
+
+  t.same(
+    findings
+      .filter(({ rule }) => rule === 'misspelt-variable')
+      .map(({ level, object, path, advice }) => `${level} ${object} ${path}: ${/X-[\w-]+/.exec(advice)?.[0]}`),
+    [
+      'warning permission note.a1.select $.filter.title: X-Service-User-Id',
+      'warning permission note.a2.select $.filter.$or[1].$not.title: X-Service-Org-Id',
+      'warning permission note.a3.select $.filter.comments.note.title: X-Service-User-Id',
+      'warning permission note.a4.insert $.check.title: X-Service-User-Id',
+      'warning permission note.a4.insert $.set.title: X-Service-Role',
+    ],
+  )
+})
+
 t.test('columns with names of secrets are found where callers without credentials may read them', async (t) => {
   const columns = ['id', 'password', 'password_changed_at', 'token_count', 'content_hash', 'cardNumber', 'title']
   const server = await shop(t, [

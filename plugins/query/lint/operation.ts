@@ -3,6 +3,7 @@ import { args } from '../metadata/operation.js'
 import { shareEffort } from '../metadata/rules/compare.js'
 import { constantRules } from './constant-rules.js'
 import { type Finding, inOrder, LEVELS, RULES } from './finding.js'
+import { misspeltVariables } from './misspelt-variables.js'
 import { disclosingAggregates, hiddenWrites, tenantLeaks } from './row-rules.js'
 import { readableSecrets } from './secrets.js'
 import { subjectsOf } from './subject.js'
@@ -22,6 +23,7 @@ export function lintOperation(data: Data, operations: Operations): Operation {
       const findings = [
         ...subjects.flatMap((subject) => [
           ...constantRules(subject, catalog, share),
+          ...misspeltVariables(subject, catalog),
           ...readableSecrets(subject),
           ...writableRules(subject, subjects, catalog),
           ...tenantLeaks(subject, subjects, catalog),
