@@ -22,6 +22,8 @@ interface Command {
   readonly options: Options
   /** Maximum number of positional arguments. */
   readonly words: number
+  /** Exit code after an error, where 1 is an answer. Default: 1. */
+  readonly failure?: number
   /** Runs the command. Imports its code on demand. @returns the exit code */
   run(invocation: Invocation): Promise<number>
 }
@@ -198,6 +200,7 @@ failed.
 ${CONFIG_HELP}`,
     options: { out: config, source: config, anonymous: config, apply: flag, force: flag, json: flag, config },
     words: 1,
+    failure: 2,
     run: async (invocation) => (await import('./cli/import-hasura.js')).importHasura(invocation),
   },
   why: {
@@ -205,7 +208,7 @@ ${CONFIG_HELP}`,
       'rowhouse why ROLE OPERATION TABLE [COLUMN=VALUE...] [--user ID] [--session NAME=VALUE...] [--object JSON] [--json]',
     summary: 'explain why a role may or may not read or write a row',
     help: `Shows which parts of the permission are true or false for the row, and the values that they compare. Writes are tried
-and rolled back. Exits with 1 if the role may not.
+and rolled back. Exits with 1 if the role may not, and with 2 after an error.
 
   OPERATION       select, insert, update or delete
   COLUMN=VALUE    the key of the row; not for an insert
@@ -216,12 +219,14 @@ and rolled back. Exits with 1 if the role may not.
 ${CONFIG_HELP}`,
     options: { user: config, session: { type: 'string', multiple: true }, object: config, json: flag, config },
     words: Infinity,
+    failure: 2,
     run: async (invocation) => (await import('./cli/why.js')).why(invocation),
   },
   lint: {
     usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif [--file FILE]] [--config FILE]',
     summary: 'find likely mistakes in permissions and query templates',
-    help: `Reads the metadata and asks PostgreSQL for the plans of row filters. Changes nothing. Exits with 1 if it finds something.
+    help: `Reads the metadata and asks PostgreSQL for the plans of row filters. Changes nothing. Exits with 1 if it finds
+something, and with 2 after an error.
 
   --level L       lowest level to report (default: warning)
   --json          print the response of the operation lint_metadata
@@ -230,6 +235,7 @@ ${CONFIG_HELP}`,
 ${CONFIG_HELP}`,
     options: { level: config, json: flag, sarif: flag, file: config, config },
     words: 0,
+    failure: 2,
     run: async (invocation) => (await import('./cli/lint.js')).lint(invocation),
   },
   advise: {
@@ -239,7 +245,7 @@ ${CONFIG_HELP}`,
 nothing that remains.
 
   URL             ask this running server, which counts calls and slow statements; the admin secret is that of
-                  ROWHOUSE_ADMIN_SECRET
+                  ROWHOUSE_ADMIN_SECRET, of the configuration, or the one that rowhouse dev created
   --try           create each index, plan with it, and roll back. Writes to the table wait meanwhile. Not needed with the
                   extension hypopg
   --json          print the response of the operation advise_indexes
@@ -255,13 +261,14 @@ ${CONFIG_HELP}`,
     summary: 'export, compare and apply tracked tables, relationships and permissions',
     help: `export writes all metadata as JSON to FILE, or to standard output. apply replaces all metadata with the contents of
 FILE, or changes nothing if it fails. diff lists what apply would change, with what each role could then do more or less, and
-exits with 1 if there are changes.
+exits with 1 if there are changes. Errors exit with 2.
 
   --dry-run       list the changes of apply, and try them without a trace: what apply would refuse is refused
   --json          print the response of the operation diff_metadata
 ${CONFIG_HELP}`,
     options: { 'dry-run': flag, json: flag, config },
     words: 2,
+    failure: 2,
     run: async (invocation) => (await import('./cli/metadata.js')).metadata(invocation),
   },
 }
@@ -295,7 +302,7 @@ async function main([name, ...rest]: readonly string[]): Promise<number> {
     return await command.run({ ...sorted(parsed.values), words: parsed.positionals })
   } catch (error) {
     console.error(parsed.values['verbose'] === true && error instanceof Error ? error.stack : messageOf(error))
-    return 1
+    return command.failure ?? 1
   }
 }
 

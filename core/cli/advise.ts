@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import type { Invocation } from '../cli.js'
+import { adminSecretFor } from './admin-secret.js'
 import { withDatabase } from './builtins.js'
 import { type Ask, withServer } from './temporary-server.js'
 
@@ -37,7 +37,7 @@ export async function advise({ flags, words: [url] }: Invocation): Promise<numbe
     else for (const line of lines(JSON.parse(answer) as Advised, url === undefined)) console.log(line)
     return 0
   }
-  if (url !== undefined) return show(await running(url, flags['admin-secret-file']))
+  if (url !== undefined) return show(await running(url, flags))
   return withDatabase(flags, (database) => withServer(database, flags, show))
 }
 
@@ -45,10 +45,9 @@ export async function advise({ flags, words: [url] }: Invocation): Promise<numbe
 const TIMEOUT_MS = 600_000
 
 /** Returns what runs operations on a running server. */
-async function running(url: string, file: string | boolean | undefined): Promise<Ask> {
-  const secret = typeof file === 'string' ? (await readFile(file, 'utf8')).trim() : process.env['ROWHOUSE_ADMIN_SECRET']
-  if (secret === undefined) throw new Error('set ROWHOUSE_ADMIN_SECRET, or use --admin-secret-file')
+async function running(url: string, flags: Invocation['flags']): Promise<Ask> {
   if (!URL.canParse(url)) throw new Error(`expected the URL of a server, such as http://localhost:8080, not "${url}"`)
+  const secret = await adminSecretFor(new URL(url), flags)
   return async (type, args) => {
     const response = await fetch(new URL('/v1/query', url), {
       method: 'POST',
@@ -56,11 +55,25 @@ async function running(url: string, file: string | boolean | undefined): Promise
       body: `{"type":"${type}","args":${args}}`,
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),
+    }).catch((error: unknown) => {
+      throw new Error(`cannot ask ${url}: ${reasonOf(error as Error)}`, { cause: error })
     })
     const text = await response.text()
     if (!response.ok) throw new Error(`${url} answers ${response.status}: ${text.slice(0, 300)}`)
     return text
   }
+}
+
+/** Returns why a server did not answer, which `fetch` says in the cause. */
+function reasonOf({ cause, message }: Error): string {
+  const { code, message: inner = message } = (cause ?? {}) as { readonly code?: string; readonly message?: string }
+  if (code === undefined) return inner
+  return `${REASONS[code] ?? inner} (${code})`
+}
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'no server listens there',
+  ENOTFOUND: 'there is no such host',
+  ECONNRESET: 'the server closed the connection',
 }
 
 function lines({ advice, statements, without_statistics, left_out }: Advised, isTemporary: boolean): readonly string[] {

@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { relative } from 'node:path'
 import type { Invocation } from '../cli.js'
 import type { StartedDatabase } from '../contracts.js'
 import { hostsOf, isLocal, listenersOf, requireFreePorts } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
 import { loadServer, type Server, startLoaded } from '../host/server.js'
 import { isPlain } from '../host/resolve-section.js'
+import { secretFile } from './admin-secret.js'
 import { embeddedDatabase } from './command-database.js'
 import { serve } from './serve.js'
 import { builtins, readSections, source, wantsDatabase } from './builtins.js'
@@ -99,8 +100,6 @@ async function keepAlive(embedded: StartedDatabase, progress: (message: string) 
     progress('PostgreSQL is running again')
   }
 }
-
-const secretFile = (dataDir: string): string => join(dataDir, 'admin-secret')
 
 /** Creates the admin secret once, in a file that only its owner can read. */
 async function ownSecret(dataDir: string): Promise<string> {

@@ -12,19 +12,10 @@ import { withServer } from './temporary-server.js'
 
 /**
  * Moves the metadata of a Hasura project to a file, and to the database if told so.
- * @returns 0; 1 if something was left; 2 if the command failed
+ * @returns the exit code: 1 if something was left
  */
 export async function importHasura({ flags, words: [place] }: Invocation): Promise<number> {
-  try {
-    if (place === undefined) throw new Error('rowhouse import-hasura requires a folder or a file')
-    return await move(place, flags)
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : String(error))
-    return 2
-  }
-}
-
-async function move(place: string, flags: Invocation['flags']): Promise<number> {
+  if (place === undefined) throw new Error('rowhouse import-hasura requires a folder or a file')
   const { out = 'metadata.json', source, anonymous } = flags as Readonly<Record<string, string | undefined>>
   const isForced = flags['force'] === true
   if (resolve(out) === resolve(place)) throw new Error(`${out} is the file to read; choose another file with --out`)

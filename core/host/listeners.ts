@@ -34,7 +34,7 @@ export const withoutSocket = (http: HttpConfig): readonly string[] =>
  */
 export const isLocal = ({ http: { host, socket } }: Listener): boolean => socket === undefined && isLoopback(host)
 
-const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
+export const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
 
 /** Returns the names by which programs on this machine address listeners on loopback, as in `http.hosts`. */
 export const hostsOf = (http: HttpConfig): readonly string[] => [

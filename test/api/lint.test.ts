@@ -14,7 +14,8 @@ async function shop(t: Test, permissions: readonly Permission[], more: readonly 
     sql: `create type state as enum ('open', 'done');
       create table account (id int primary key, password text, password_changed_at timestamptz, token_count int,
         content_hash text, "cardNumber" text, title text, admin_token text);
-      create table note (id int primary key, user_id int not null, org_id int, state state not null, title text, size int);
+      create table note (id int primary key, user_id int not null, org_id int, state state not null, title text, size int,
+        day date, at timestamptz, score float8, rank real, open boolean not null default true);
       create index on note (user_id); create index on note (org_id) where title is not null;
       create table comment (id int primary key, note_id int references note, org_id int, user_id int);
       create index on comment (note_id);
@@ -80,6 +81,11 @@ t.test('rules that are true for every row are found, and a deliberate {} is not'
     select('a5', { $or: [{ title: null }, { $not: { title: null } }] }),
     select('a6', { id: { $nin: [] } }),
     ['note', 'a7', 'insert', { check: { $or: [{ id: 1 }, { $not: { $or: [] } }] } }],
+    select('a8', { $or: [{ user_id: { $lt: 5 } }, { user_id: { $gte: 5 } }] }),
+    select('a9', { id: { $gte: -2147483648 } }),
+    select('c1', { $or: [{ open: true }, { open: false }] }),
+    select('c2', { $or: [{ state: 'open' }, { state: 'done' }] }),
+    select('c3', { $or: [{ user_id: 'X-Service-Boss' }, { user_id: { $ne: 'X-Service-Boss' } }] }),
     select('b1', {}),
     select('b2', { org_id: { $is_null: false } }),
     select('b3', { org_id: { $ceq: 'org_id' } }),
@@ -87,6 +93,9 @@ t.test('rules that are true for every row are found, and a deliberate {} is not'
     select('b5', { $or: [{ org_id: 1 }, { $not: { org_id: 1 } }] }),
     select('b6', { comments: {} }),
     select('b7', { comments_aggregate: { count: { predicate: { $gte: 0 } } } }),
+    select('b8', { $or: [{ size: { $lt: 5 } }, { size: { $gte: 5 } }] }),
+    // The id of a caller need not be a number, and is null then.
+    select('b9', { $or: [OWN, { user_id: { $ne: 'X-Service-User-Id' } }] }),
   ])
 
   t.same(await lint(server, 'always-true'), [
@@ -97,6 +106,11 @@ t.test('rules that are true for every row are found, and a deliberate {} is not'
     'warning permission note.a5.select $.filter.$or',
     'warning permission note.a6.select $.filter.id',
     'warning permission note.a7.insert $.check.$or[1].$not',
+    'warning permission note.a8.select $.filter.$or',
+    'warning permission note.a9.select $.filter.id',
+    'warning permission note.c1.select $.filter.$or',
+    'warning permission note.c2.select $.filter.$or',
+    'warning permission note.c3.select $.filter.$or',
   ])
 })
 
@@ -113,10 +127,23 @@ t.test('rules that no row satisfies are found', async (t) => {
     select('a8', { state: { $in: ['open'], $ne: 'open' } }),
     select('a9', { id: { $eq: 5, $ne: 5 } }),
     ['note', 'a9', 'delete', { filter: { $or: [] } }],
+    select('c1', { day: { $gt: '2026-02-01', $lt: '2026-01-31' } }),
+    select('c2', { day: { $gt: '2026-01-31', $lt: '2026-02-01' } }),
+    select('c3', { at: { $gte: '2026-01-01T00:00:00Z', $lt: '2025-12-31T23:59:59.5Z' } }),
+    select('c4', { score: { $gt: 1.5, $lte: 1.25 } }),
+    select('c5', { rank: { $lt: 0.1, $eq: 0.2 } }),
+    select('c6', { $and: [OWN, { user_id: { $ne: 'X-Service-User-Id' } }] }),
+    select('c7', { comments: { org_id: 1, id: 5 }, $not: { comments: { org_id: 1 } } }),
+    select('c8', { title: { $like: 'a%' }, $not: { title: { $is_null: false } } }),
+    select('c9', { open: { $nin: [true, false] } }),
+    select('d1', { user_id: { $gt: 2147483647 } }),
+    select('d2', { $and: [{ title: null }, { title: { $nin: ['x'] } }] }),
     select('b1', { title: { $is_null: true } }),
+    select('b8', { day: { $gt: '2026-01-30', $lt: '2026-02-01' } }),
+    select('b9', { score: { $gt: 1.25, $lte: 1.5 } }),
     select('b2', { $or: [{ state: 'open' }, { state: 'done' }] }),
     select('b3', { size: { $gte: 5, $lte: 5 } }),
-    select('b4', { $and: [{ title: null }, { title: { $nin: ['x'] } }] }),
+    select('b4', { $and: [{ title: null }, { title: { $is_distinct: 'x' } }] }),
     select('b5', { $and: [OWN, { user_id: 'X-Service-Boss' }] }),
     select('b6', { comments: { $and: [{ org_id: 1 }] }, $not: { comments: { org_id: 1, id: 5 } } }),
     select('b7', { title: { $eq: 'a', $like: 'b%' } }),
@@ -133,7 +160,45 @@ t.test('rules that no row satisfies are found', async (t) => {
     'warning permission note.a8.select $.filter.state',
     'warning permission note.a9.delete $.filter.$or',
     'warning permission note.a9.select $.filter.id',
+    'warning permission note.c1.select $.filter.day',
+    'warning permission note.c2.select $.filter.day',
+    'warning permission note.c3.select $.filter.at',
+    'warning permission note.c4.select $.filter.score',
+    'warning permission note.c5.select $.filter.rank',
+    'warning permission note.c6.select $.filter.$and',
+    'warning permission note.c7.select $.filter',
+    'warning permission note.c8.select $.filter',
+    'warning permission note.c9.select $.filter.open',
+    'warning permission note.d1.select $.filter.user_id',
+    'warning permission note.d2.select $.filter.$and',
   ])
+})
+
+t.test('texts that look like session variables are found, with the right spelling', async (t) => {
+  const select = (role: string, filter: object): Permission => ['note', role, 'select', { filter }]
+  const server = await shop(t, [
+    select('a1', { title: 'X-Servce-User-Id' }),
+    select('a2', { $or: [{ id: 1 }, { $not: { title: { $in: ['x', 'x-hasura-org-id'] } } }] }),
+    select('a3', { comments: { note: { title: 'x_service_user_id' } } }),
+    ['note', 'a4', 'insert', { check: { title: { $ne: 'X-Service-User-Id ' } }, set: { title: 'X-Serivce-Role' } }],
+    select('b1', { title: 'X-Service-Title' }),
+    select('b2', { title: { $in: ['x-ray-scan', 'X-Large', 'service', 'x-men-2'] } }),
+    select('b3', { title: { $ceq: 'title' } }),
+  ])
+  const { findings } = (await server.must('lint_metadata', {})) as { findings: readonly (Found & { advice: string })[] }
+
+  t.same(
+    findings
+      .filter(({ rule }) => rule === 'misspelt-variable')
+      .map(({ level, object, path, advice }) => `${level} ${object} ${path}: ${/X-[\w-]+/.exec(advice)?.[0]}`),
+    [
+      'warning permission note.a1.select $.filter.title: X-Service-User-Id',
+      'warning permission note.a2.select $.filter.$or[1].$not.title: X-Service-Org-Id',
+      'warning permission note.a3.select $.filter.comments.note.title: X-Service-User-Id',
+      'warning permission note.a4.insert $.check.title: X-Service-User-Id',
+      'warning permission note.a4.insert $.set.title: X-Service-Role',
+    ],
+  )
 })
 
 t.test('columns with names of secrets are found where callers without credentials may read them', async (t) => {

@@ -347,6 +347,29 @@ t.test('effects of changes of the metadata', async (t) => {
     t.strictSame(await effects(server, base, tables([org, person, invoice, states])), {
       'enum state': ['wider: roles see the values of state where they may use a column that references it'],
     })
+    const versioned = (column: string, more: Entry = {}) =>
+      tables([org, person, { ...invoice, version_column: column, ...more }, state])
+    const VERSION = 'version invoice'
+    const roles = (text: string) => ['admin', 'user'].map((role) => text.replace('ROLE', role))
+    const only = 'and update or delete a row only if it has an expected one'
+    t.strictSame(await effects(server, base, versioned('xmin')), {
+      [VERSION]: roles(`wider: role ROLE can read versions of rows of invoice (xmin), ${only}`),
+    })
+    const no = 'can no longer read versions of rows of invoice'
+    const nor = 'nor update or delete a row only if it has an expected one'
+    t.strictSame(await effects(server, versioned('id'), base), {
+      [VERSION]: roles(`narrower: role ROLE ${no} (was: id), ${nor}`),
+    })
+    const other = 'so that ETags and expected versions from before do not match'
+    t.strictSame(await effects(server, versioned('xmin'), versioned('id')), {
+      [VERSION]: roles(`unknown: role ROLE can read other versions of rows of invoice: id (was: xmin), ${other}`),
+    })
+    t.strictSame(await effects(server, versioned('id'), versioned('id', select({ columns: ['number'] }))), {
+      [SELECT]: [
+        'narrower: role user can no longer read 1 column of invoice: id',
+        `narrower: role user ${no} (was: id), ${nor}`,
+      ],
+    })
     const overdue = { function: 'overdue', configuration: null, permissions: [{ role: 'guest' }, { role: 'user' }] }
     const sum = { function: 'add_up', permissions: [{ role: 'guest' }] }
     t.strictSame(await effects(server, base, { ...base, functions: [overdue, sum] }), {

@@ -5,11 +5,11 @@ import { readCatalog } from '../../core/catalog/change.js'
 import { partsOf } from '../../core/catalog/permission.js'
 import { ServiceError } from '../../core/errors.js'
 import type { Json } from '../../core/json/parse.js'
-import type { BoolExp } from '../../core/plan/ir.js'
+import { type BoolExp, TRUE } from '../../core/plan/ir.js'
 import { allNames } from '../../core/plan/names.js'
 import { bind } from '../../core/sql/bind.js'
 import { Printer } from '../../core/sql/printer.js'
-import { compareRules, type Relation } from '../../plugins/query/metadata/rules/compare.js'
+import { compareRules, reachOf, type Relation } from '../../plugins/query/metadata/rules/compare.js'
 import { generateModel, generateRow, Random } from '../kit/oracle/generate.js'
 import type { Exp, Model } from '../kit/oracle/model.js'
 import {
@@ -39,9 +39,15 @@ interface Pair {
   readonly planned: readonly [BoolExp, BoolExp]
   readonly relation: Relation
   readonly mutation?: Mutation
+  /** Rules that all rows meet, or none, as `reachOf` says. */
+  readonly claims: readonly Claim[]
+}
+interface Claim {
+  readonly exp: BoolExp
+  readonly reach: 'all' | 'none'
 }
 
-t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})`, async (t) => {
+t.test(`what compareRules and reachOf say holds for all rows (${PAIRS} pairs, seed ${SEED})`, async (t) => {
   const server = await testServer(t)
   const client = new pg.Client({ connectionString: server.databaseUrl })
   await client.connect()
@@ -49,6 +55,7 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
   await server.must('run_sql', { sql: SCHEMA })
   const random = new Random(SEED)
   const relations: Record<string, number> = {}
+  const claimed = { all: 0, none: 0 }
   const mutations: Record<string, { all: number; open: number }> = {}
   let distinct = 0
 
@@ -61,7 +68,13 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
       await fill(model)
       for (const session of SESSIONS) {
         for (const pair of pairs) {
-          const [before, after] = await rowsOf(pair, session)
+          const [before, after] = await rowsOf(pair.table, pair.planned, session)
+          for (const { exp, reach } of pair.claims) {
+            const [met, all] = await rowsOf(pair.table, [exp, TRUE], session)
+            if (met.length === (reach === 'all' ? all.length : 0)) continue
+            t.fail(`not ${reach}`, { exp: JSON.stringify(exp), rules: JSON.stringify(pair.rules), session, met, all })
+            throw new Error('a wrong claim')
+          }
           const [kept, allowed] = [before.every((id) => after.includes(id)), after.every((id) => before.includes(id))]
           if (!kept || !allowed) differed.add(pair)
           const isTrue = { same: kept && allowed, wider: kept, narrower: allowed, different: true, unknown: true }
@@ -77,7 +90,8 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
         }
       }
     }
-    for (const { kind, relation, mutation } of pairs) {
+    for (const { kind, relation, mutation, claims } of pairs) {
+      for (const { reach } of claims) claimed[reach]++
       const key = `${kind} ${relation}`
       relations[key] = (relations[key] ?? 0) + 1
       if (!mutation) continue
@@ -87,7 +101,7 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
     }
     distinct += differed.size
   }
-  t.comment(JSON.stringify({ relations, differed: distinct, mutations }))
+  t.comment(JSON.stringify({ relations, differed: distinct, claimed, mutations }))
   const all = Object.values(mutations).reduce((sum, each) => sum + each.all, 0)
   const open = Object.values(mutations).reduce((sum, each) => sum + each.open, 0)
   t.ok(open < all / 10, `of ${all} changes with a known effect, ${open} were not recognised`)
@@ -97,6 +111,7 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
       `${relation} occurred`,
     )
   }
+  t.ok(claimed.all > 0 && claimed.none > 0, 'rules with all rows and with none occurred')
   t.ok(distinct > PAIRS / 4, 'many pairs have different rows')
 
   async function install(model: Model): Promise<void> {
@@ -150,7 +165,24 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
       try {
         const planned = [plan(before), plan(after)] as const
         const relation = compareRules(...planned)
-        pairs.push({ kind, table, rules: [before, after], planned, relation, ...(mutation ? { mutation } : {}) })
+        const not = (of: BoolExp): BoolExp => ({ kind: 'not', of })
+        const claims = [
+          ...planned,
+          { kind: 'and', of: [planned[0], not(planned[1])] } as const,
+          { kind: 'or', of: [planned[0], not(planned[1])] } as const,
+        ].flatMap((exp): readonly Claim[] => {
+          const reach = reachOf(exp, table, catalog.tables, { left: 100_000 })
+          return reach ? [{ exp, reach }] : []
+        })
+        pairs.push({
+          kind,
+          table,
+          rules: [before, after],
+          planned,
+          relation,
+          claims,
+          ...(mutation ? { mutation } : {}),
+        })
       } catch (error) {
         // Not every operator fits every type.
         if (!(error instanceof ServiceError)) throw error
@@ -159,9 +191,13 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
     return pairs
   }
 
-  async function rowsOf({ table, planned }: Pair, session: Record<string, string>): Promise<[number[], number[]]> {
+  async function rowsOf(
+    table: Table,
+    rules: readonly [BoolExp, BoolExp],
+    session: Record<string, string>,
+  ): Promise<[number[], number[]]> {
     const printer = new Printer()
-    const [before, after] = planned.map((exp) => {
+    const [before, after] = rules.map((exp) => {
       const alias = printer.alias()
       return `array(select ${alias}.id from ${table.name} ${alias} where ${printer.condition(exp, alias)})`
     })

@@ -218,7 +218,7 @@ t.test('metadata travels between databases', async (t) => {
   })
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], a), { code: 0, out: /no difference/ })
   const missing = await run(folder, ['metadata', 'apply', 'all.json'], b)
-  t.match(missing, { code: 1, err: /no such table\/view exists in postgres : "note"/ })
+  t.match(missing, { code: 2, err: /no such table\/view exists in postgres : "note"/ })
   t.strictSame(await run(folder, ['metadata', 'apply', 'all.json', '--dry-run'], b), missing)
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), {
     code: 1,
@@ -401,14 +401,14 @@ columns that user may not select:
     code: 0,
     out: /^user may select: the permission allows it\n\nfilter:\n {2}true {3}not\n/,
   })
-  t.match(await run(folder, ['why', 'user', 'read', 'person'], env), { code: 1, err: /expected a role, one of select/ })
+  t.match(await run(folder, ['why', 'user', 'read', 'person'], env), { code: 2, err: /expected a role, one of select/ })
   t.match(await run(folder, ['why', 'user', 'select', 'person'], env), {
-    code: 1,
+    code: 2,
     err: /select needs the key of a row/,
   })
-  t.match(await run(folder, ['why', 'user', 'insert', 'person'], env), { code: 1, err: /insert needs --object/ })
+  t.match(await run(folder, ['why', 'user', 'insert', 'person'], env), { code: 2, err: /insert needs --object/ })
   const variable = ['why', 'user', 'select', 'person', 'id=2', '--user', '1', '--session']
-  t.match(await run(folder, [...variable, 'org=1'], env), { code: 1, err: /expected a session variable such as/ })
+  t.match(await run(folder, [...variable, 'org=1'], env), { code: 2, err: /expected a session variable such as/ })
   t.match(await run(folder, [...variable, 'X-Service-Beta=true'], env), { code: 0, err: '' })
 })
 
@@ -466,7 +466,7 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
     code: 0,
     out: 'no findings; 1 more of a lower level (--level info shows all)\n',
   })
-  t.match(await run(folder, ['lint', '--level', 'bad'], env), { code: 1, err: /one of error, warning, info/ })
+  t.match(await run(folder, ['lint', '--level', 'bad'], env), { code: 2, err: /one of error, warning, info/ })
 })
 
 t.test('advise prints indexes with their costs, and asks a running server for calls', async (t) => {
@@ -503,6 +503,17 @@ t.test('advise prints indexes with their costs, and asks a running server for ca
     err: /answers 401/,
   })
   t.match(await run(folder, ['advise', 'nowhere'], env), { code: 1, err: /expected the URL/ })
+  const bare = { DATABASE_URL: url }
+  const without = await run(folder, ['advise', server.url], bare)
+  t.match(without, { code: 1, err: /set ROWHOUSE_ADMIN_SECRET.*no .*admin-secret/ })
+  await mkdir(join(folder, '.rowhouse'))
+  await writeFile(join(folder, '.rowhouse/admin-secret'), `${SECRET}\n`)
+  t.match(await run(folder, ['advise', server.url], bare), { code: 0, out: /1 index for 1 statement/ })
+  const elsewhere = await run(folder, ['advise', 'http://rowhouse.invalid'], bare)
+  t.match(elsewhere, { code: 1, err: /rowhouse\.invalid is another machine/ }, 'the secret stays on this machine')
+  t.equal(await server.stop('SIGTERM'), 0)
+  const down = `cannot ask ${server.url}: no server listens there (ECONNREFUSED)\n`
+  t.same(await run(folder, ['advise', server.url], bare), { code: 1, out: '', err: down })
 })
 
 t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {

@@ -16,7 +16,13 @@ const UUIDS = [
   '00000000-0000-4000-8000-00000000000b',
 ]
 const DAYS = ['2020-01-01', '20200101', '2020-01-02', '2020-01-04', 'infinity']
-const TIMES = ['2020-01-01T00:00:00Z', '2020-01-01 01:00+01', '2020-02-01Z']
+const TIMES = [
+  '2020-01-01T00:00:00Z',
+  '2020-01-01 00:00:00.000Z',
+  '2020-01-01T00:00:00.000001Z',
+  '2020-01-01 01:00+01',
+  '2020-02-01Z',
+]
 const LEVEL = 'X-Service-Level'
 
 /** `ci` is a collation that ignores case; in `und-x-icu`, `a` is less than `B`, which is not the order of their bytes. */
@@ -39,6 +45,17 @@ export const TYPED: readonly Column[] = [
   },
   { name: 'c', type: 'char(3)', values: ['a', 'a ', 'b', 'X-Service-User-Id'], operators: ORDER },
   { name: 'u', type: 'uuid', values: [...UUIDS, 'X-Service-User-Id'], operators: ORDER },
+  { name: 'moods', type: 'mood not null', values: ['sad', 'ok', 'glad'], operators: ORDER },
+  { name: 'smalls', type: 'int2 not null', values: [0, 1, '-32768', 32767, LEVEL], operators: ORDER },
+  { name: 'days', type: 'date not null', values: DAYS, operators: ORDER },
+  { name: 'yes', type: 'bool not null', values: [true, false], operators: EQUAL },
+  { name: 'few', type: 'real', values: [1, 0.1, '0.10', '0.2', 1.5, '16777216', '16777217'], operators: ORDER },
+  {
+    name: 'moment',
+    type: 'timestamp',
+    values: ['2020-01-01T00:00:00', '2020-01-01 00:00:00.5', '2020-01-02 00:00:00'],
+    operators: ORDER,
+  },
   { name: 'pos', type: 'positive', values: [1, 2, 3], operators: ORDER },
   { name: 'tags', type: 'int[]', values: [[1], [1, 2], []], operators: ['$eq', '$ne', '$contains', '$contained_in'] },
   { name: 'j', type: 'jsonb', values: [{ a: 1 }, { a: 1.0, b: 2 }, [1]], operators: ['$eq', '$ne', '$contains'] },
@@ -49,9 +66,9 @@ export const SCHEMA = `create extension if not exists citext; create type mood a
   create collation ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);`
 
 /** Returns a value to store in a column, or null. */
-export function storedValue(random: Random, { values }: Column): unknown {
+export function storedValue(random: Random, { values, type }: Column): unknown {
   const constants = values.filter((each) => typeof each !== 'string' || !each.startsWith('X-'))
-  return random.chance(20) ? null : random.pick(constants)
+  return random.chance(20) && !type.endsWith(' not null') ? null : random.pick(constants)
 }
 
 /** Returns a rule for a table: like those of the permission oracle, also on columns of other types. */

@@ -1,22 +1,20 @@
 import { partsOf, type RulePart } from 'rowhouse'
-import { allNames, type Catalog, tableKey, type Table } from 'rowhouse/plan'
+import { allNames, type BoolExp, type Catalog, type Table } from 'rowhouse/plan'
+import { reachOf, type Share } from '../metadata/rules/compare.js'
 import type { Finding } from './finding.js'
 import { nameOf, rulesOf, type Subject } from './subject.js'
-import { outcomes, T } from './truth.js'
 
 /** Finds rules that have a condition, and are nevertheless true for all rows, or for none. `{}` is deliberate. */
-export function constantRules(subject: Subject, catalog: Catalog): readonly Finding[] {
-  const tables = ({ table }: { table: Table | { schema: string; name: string } }) => catalog.tables.get(tableKey(table))
+export function constantRules(subject: Subject, catalog: Catalog, share: Share): readonly Finding[] {
+  const reach = (exp: BoolExp, on: Table) => share((effort) => reachOf(exp, on, catalog.tables, effort))
   return rulesOf(subject).flatMap(({ action, key, exp }): readonly Finding[] => {
     const definition = subject.definitions[action]
     if (!definition || Object.keys((definition[key] ?? {}) as object).length === 0) return []
-    const found = outcomes(exp, subject.table, tables)
-    const isAlways = found === T
-    if (!isAlways && found & T) return []
-    const part = smallest(partsOf(definition, key, subject.table, allNames(catalog)), subject.table, (each, on) => {
-      const can = outcomes(each.exp, on, tables)
-      return isAlways ? can === T : !(can & T)
-    })
+    const found = reach(exp, subject.table)
+    if (!found) return []
+    const isAlways = found === 'all'
+    const rule = partsOf(definition, key, subject.table, allNames(catalog))
+    const part = smallest(rule, subject.table, (each, on) => reach(each.exp, on) === found)
     const text = JSON.stringify(part.clause)
     const about = { object: nameOf(subject, action), path: part.path, level: 'warning' } as const
     if (isAlways) {

@@ -7,6 +7,7 @@ export const RULES = {
   'unindexed-rule': 'A row filter reads a table completely, because no index serves it.',
   'always-true': 'A rule has a condition that is true for every row.',
   'never-true': 'A rule has a condition that no row can satisfy.',
+  'misspelt-variable': 'A text that looks like a session variable is compared or set as it is.',
   'readable-secret': 'Anonymous callers may read a column that looks like a secret.',
   'caller-writable-rule': 'A role may write a column that decides what its own rule allows.',
   'unrunnable-template': 'No role but admin may run a query template.',

@@ -1,7 +1,9 @@
 import type { Data, Operation, Operations } from 'rowhouse'
 import { args } from '../metadata/operation.js'
+import { shareEffort } from '../metadata/rules/compare.js'
 import { constantRules } from './constant-rules.js'
 import { type Finding, inOrder, LEVELS, RULES } from './finding.js'
+import { misspeltVariables } from './misspelt-variables.js'
 import { disclosingAggregates, hiddenWrites, tenantLeaks } from './row-rules.js'
 import { readableSecrets } from './secrets.js'
 import { subjectsOf } from './subject.js'
@@ -17,9 +19,11 @@ export function lintOperation(data: Data, operations: Operations): Operation {
     async run(_args, call) {
       const catalog = data.catalogFor(call)
       const subjects = subjectsOf(catalog, await data.metadata(call))
+      const share = shareEffort()
       const findings = [
         ...subjects.flatMap((subject) => [
-          ...constantRules(subject, catalog),
+          ...constantRules(subject, catalog, share),
+          ...misspeltVariables(subject, catalog),
           ...readableSecrets(subject),
           ...writableRules(subject, subjects, catalog),
           ...tenantLeaks(subject, subjects, catalog),

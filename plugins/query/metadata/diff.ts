@@ -2,7 +2,14 @@ import type { Catalog, PermissionType } from 'rowhouse'
 import { isObject, type Json, type JsonObject, liftTableRef, stringifyJson, tableName } from 'rowhouse/plan'
 import type { Effect } from './effects/effect.js'
 import { effectsOf } from './effects/effects.js'
-import { fieldObject, functionObject, permissionObject, relationshipObject, tableObject } from './objects.js'
+import {
+  fieldObject,
+  functionObject,
+  permissionObject,
+  relationshipObject,
+  tableObject,
+  versionObject,
+} from './objects.js'
 
 /** What would happen to one object of the metadata. */
 interface Change extends JsonObject {
@@ -77,7 +84,7 @@ function objectsIn(metadata: JsonObject): ReadonlyMap<string, JsonObject | null>
     const ref = liftTableRef(table, '$.args')
     all.set(tableObject(ref), null)
     if (isEnum === true) all.set(`enum ${tableName(ref)}`, null)
-    if (version !== undefined) all.set(`version ${tableName(ref)}`, { column: version as Json })
+    if (version !== undefined) all.set(versionObject(ref), { column: version as Json })
     if (isObject(configuration as Json)) all.set(`customization ${tableName(ref)}`, configuration as JsonObject)
     for (const list of Object.keys(lists)) {
       const type = list.slice(0, list.indexOf('_'))

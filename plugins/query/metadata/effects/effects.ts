@@ -5,6 +5,7 @@ import type { Effect, Found, State, View } from './effect.js'
 import { permissionEffects } from './permissions.js'
 import { relatedEffects } from './related.js'
 import { createRules, type Rules } from './rules.js'
+import { versionEffects } from './versions.js'
 import { kindAndName } from './words.js'
 
 /**
@@ -22,6 +23,8 @@ export function effectsOf(before: State, after: State, changed: ReadonlySet<stri
   for (const found of forAll(changed, after)) add(null, '', found)
   for (const found of forAdmin(before.catalog, after.catalog)) add('admin', 'role admin ', found)
   const tables = tablesThatDiffer(before.catalog, after.catalog)
+  const [was, is] = [viewOf('admin', before), viewOf('admin', after)]
+  for (const found of tables.flatMap((table) => versionEffects(table, was, is))) add('admin', 'role admin ', found)
   const rules = createRules(before, after)
   for (const role of rolesOf(before.catalog, after.catalog)) {
     const own = ofRole(role, tables, before, after, rules)
@@ -52,13 +55,18 @@ function rolesOf(...catalogs: readonly Catalog[]): readonly string[] {
 }
 
 function ofRole(key: string, tables: readonly string[], before: State, after: State, rules: Rules): readonly Found[] {
-  const was = { ...before, key, names: namesFor(key, before.catalog) }
-  const is = { ...after, key, names: namesFor(key, after.catalog) }
+  const [was, is] = [viewOf(key, before), viewOf(key, after)]
   return [
-    ...tables.flatMap((table) => [...permissionEffects(table, was, is, rules), ...relatedEffects(table, was, is)]),
+    ...tables.flatMap((table) => [
+      ...permissionEffects(table, was, is, rules),
+      ...versionEffects(table, was, is),
+      ...relatedEffects(table, was, is),
+    ]),
     ...functionEffects(was, is),
   ]
 }
+
+const viewOf = (key: string, state: State): View => ({ ...state, key, names: namesFor(key, state.catalog) })
 
 function functionEffects(was: View, is: View): readonly Found[] {
   const [before, after] = [was, is].map(

@@ -1,6 +1,6 @@
 import { type Operand, operandsOf, type Table, tableKey, tableName, type TableRef } from 'rowhouse/plan'
 import { ruleSentence, type RuleTable } from '../../rule-sentence.js'
-import { compareRules, type Relation } from '../rules/compare.js'
+import { compareRules, type Relation, shareEffort } from '../rules/compare.js'
 import type { Found, Rule, Say, State } from './effect.js'
 import { gives, type Parts } from './parts.js'
 import { without } from './words.js'
@@ -13,12 +13,8 @@ export interface Rules {
   wordsAfter(rule: Rule, table: TableRef): string
 }
 
-/** What all comparisons of one change may cost, and each of them. */
-const EFFORT = 6_000_000
-const EACH = 400_000
-
 export function createRules(before: State, after: State): Rules {
-  let left = EFFORT
+  const share = shareEffort()
   const wordsOf = ({ catalog }: State) => {
     const tables = new Map<string, RuleTable>()
     let all: readonly RuleTable[] | undefined
@@ -33,13 +29,7 @@ export function createRules(before: State, after: State): Rules {
     }
   }
   return {
-    compare(was, is) {
-      const effort = { left: Math.min(EACH, left) }
-      const most = effort.left
-      const relation = compareRules(was.exp, is.exp, effort)
-      left -= most - effort.left
-      return relation
-    },
+    compare: (was, is) => share((effort) => compareRules(was.exp, is.exp, effort)),
     wordsBefore: wordsOf(before),
     wordsAfter: wordsOf(after),
   }

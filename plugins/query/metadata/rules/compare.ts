@@ -1,4 +1,4 @@
-import type { BoolExp } from 'rowhouse/plan'
+import { type BoolExp, type Table, tableKey, TRUE as EVERY } from 'rowhouse/plan'
 import { FALSE, type Formula, formulaOf, TRUE, UNKNOWN } from './formula.js'
 import { Space, type Variable } from './space.js'
 
@@ -14,6 +14,30 @@ export interface Effort {
   left: number
 }
 const EFFORT = 2_000_000
+
+/** Runs a comparison with its share of what many may cost together. */
+export type Share = <T>(compare: (effort: Effort) => T) => T
+
+export function shareEffort(all = 6_000_000, each = 400_000): Share {
+  let left = all
+  return (compare) => {
+    const effort = { left: Math.min(each, left) }
+    left -= effort.left
+    const result = compare(effort)
+    left += effort.left
+    return result
+  }
+}
+
+/** The tables of a database, whose constraints hold, too. */
+export type Tables = ReadonlyMap<string, Table>
+
+/** Returns which rows of a table meet a rule, whatever the session: all, or none; undefined if neither is proven. */
+export function reachOf(exp: BoolExp, table: Table, tables: Tables, effort: Effort): 'all' | 'none' | undefined {
+  if (implies(exp, NONE, effort, { table, tables }) === 'always') return 'none'
+  return implies(EVERY, exp, effort, { table, tables }) === 'always' ? 'all' : undefined
+}
+const NONE: BoolExp = { kind: 'or', of: [] }
 
 /**
  * Compares two rules for rows of one table. `same`, `wider` and `narrower` hold for all rows that the database could have, and
@@ -32,8 +56,16 @@ export function compareRules(before: BoolExp, after: BoolExp, effort: Effort = {
  * Returns whether each row that meets one rule meets another, too: looks for a row that meets only the first. `not`: there is
  * one; `perhaps`: there may be one.
  */
-function implies(first: BoolExp, second: BoolExp, effort: Effort): 'always' | 'not' | 'perhaps' {
-  const space = new Space((inner, outer) => implies(inner, outer, effort) === 'always')
+function implies(
+  first: BoolExp,
+  second: BoolExp,
+  effort: Effort,
+  { table, tables }: { readonly table?: Table | undefined; readonly tables?: Tables } = {},
+): 'always' | 'not' | 'perhaps' {
+  const space = new Space((inner, outer, ref) => {
+    const about = tables && { table: tables.get(tableKey(ref)), tables }
+    return implies(inner, outer, effort, about) === 'always'
+  }, table)
   const [given, wanted] = [formulaOf(first, space), formulaOf(second, space)]
   const decided = new Map<Variable, number>()
   let missing: Variable | undefined

@@ -31,11 +31,20 @@ export function scaleOf(type: SqlType): Scale {
   }
   if (type.kind === 'numeric')
     return { kind: 'ordered', read: matching(/^-?\d{1,99}(\.\d{1,99})?$/, decimal), compare: byNumber }
+  if (type.kind === 'float') {
+    // With so few digits, different decimals are different values in the same order.
+    const pattern = type.name === 'float8' ? /^-?(?=[\d.]{1,15}$)\d+(\.\d+)?$/ : /^-?(?=[\d.]{1,6}$)\d+(\.\d+)?$/
+    return { kind: 'ordered', read: matching(pattern, decimal), compare: byNumber }
+  }
   if (type.enum) return { kind: 'distinct', read: (text) => text, compare: byText }
   if (type.schema !== 'pg_catalog') return NOTHING
   switch (type.name) {
     case 'date':
-      return { kind: 'ordered', read: matching(/^(?!0000)\d{4}-\d\d-\d\d$/, (text) => text), compare: byText }
+      return timeScale(/^(?!0000)\d{4}-\d\d-\d\d$/, (text) => BigInt(Date.parse(text)) / 86_400_000n)
+    case 'timestamp':
+      return timeScale(TIME, microseconds)
+    case 'timestamptz':
+      return timeScale(TIME_IN_UTC, microseconds)
     case 'text':
     case 'varchar':
       return type.nondeterministic ? NOTHING : { kind: 'distinct', read: (text) => text, compare: byText }
@@ -48,6 +57,25 @@ export function scaleOf(type: SqlType): Scale {
 
 const INTEGER_BITS: Readonly<Record<string, bigint>> = { int2: 15n, int4: 31n, int8: 63n }
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+
+const TIME = /^(?!0000)\d{4}-\d\d-\d\d[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?$/
+const TIME_IN_UTC = new RegExp(`${TIME.source.slice(0, -1)}Z$`)
+
+/** Returns the scale of points in time, which are whole numbers of a unit. PostgreSQL reads no constant beyond a bound. */
+function timeScale(pattern: RegExp, read: (text: string) => bigint): Scale {
+  const whole = { least: -(10n ** 18n), most: 10n ** 18n }
+  const isDate = (text: string) => pattern.test(text) && !Number.isNaN(Date.parse(text.slice(0, 10)))
+  return {
+    kind: 'ordered',
+    read: (text) => (isDate(text) ? String(read(text)) : undefined),
+    compare: byNumber,
+    whole,
+  }
+}
+function microseconds(text: string): bigint {
+  const fraction = /\.(\d+)/.exec(text)?.[1] ?? ''
+  return BigInt(Date.parse(`${text.slice(0, 10)}T${text.slice(11, 19)}Z`)) * 1000n + BigInt(fraction.padEnd(6, '0'))
+}
 
 const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 const NOTHING: Scale = { kind: 'none', read: () => undefined, compare: byText }

@@ -2,7 +2,7 @@ import { USER_ID } from 'rowhouse'
 import type { BoolExp, CompareOp, Operand, SqlType } from 'rowhouse/plan'
 import { elementsOf, isOrdered } from './constants.js'
 import { relatedRows } from './related.js'
-import type { ColumnKey, ColumnSpace, Point, Read, Space } from './space.js'
+import type { ColumnSpace, Point, Read, Space } from './space.js'
 
 /** Results that a condition may have, as a sum of these. */
 export type Results = number
@@ -38,7 +38,7 @@ export function formulaOf(exp: BoolExp, space: Space): Formula {
       return (read) => choose(unset && read(unset), unset, TRUE, UNKNOWN)
     }
     case 'null': {
-      const variable = space.isNull(columnKey(exp))
+      const variable = space.isNull(exp)
       return (read) => choose(read(variable), variable, FALSE, TRUE)
     }
     case 'exists': {
@@ -46,8 +46,9 @@ export function formulaOf(exp: BoolExp, space: Space): Formula {
       return (read) => choose(read(variable), variable, FALSE, TRUE)
     }
     case 'compare':
-      return compared(exp, space) ?? opaque(exp, space)
+      return compared(exp, space)
     case 'columns':
+      return comparedWithItself(exp, space) ?? opaque(exp, space)
     case 'sorted':
     case 'aggregate':
       return opaque(exp, space)
@@ -89,12 +90,6 @@ const all =
 
 type Compare = Extract<BoolExp, { kind: 'compare' }>
 
-/** Identifies a column, or a computed field and its function. */
-const columnKey = ({ column, computed }: Pick<Compare, 'column' | 'computed'>): ColumnKey => ({
-  key: JSON.stringify([column, computed ?? null]),
-  isComputed: computed !== undefined,
-})
-
 /** Returns whether an operand is null, as a user id that does not fit the type; undefined if it never is. */
 const unsetOf = (to: Operand, space: Space) =>
   to.kind === 'session' && to.name === USER_ID
@@ -102,16 +97,17 @@ const unsetOf = (to: Operand, space: Space) =>
     : undefined
 const typeKey = ({ schema, name }: SqlType): string => JSON.stringify([schema, name])
 
-/** Translates a comparison of a column with values in the order of its type; undefined for all others. */
-function compared(exp: Compare, space: Space): Formula | undefined {
+/** Translates a comparison of a column with values. Only of some types the order and the values are known. */
+function compared(exp: Compare, space: Space): Formula {
   const { op, to } = exp
   const isList = op === 'in' || op === 'nin'
+  const list = isList && to.kind === 'const' && to.value !== null ? elementsOf(to.value) : undefined
+  // Nothing is in an empty list, not even null.
+  if (list?.length === 0) return () => (op === 'in' ? FALSE : TRUE)
   const type = isList ? to.type.element : to.type
-  if (!type || exp.more || !isOrdered(type)) return undefined
-  const column = space.column(columnKey(exp), exp.cast, type)
-  const points = isList ? listPoints(column, to) : pointOf(column, to)
-  if (!points) return undefined
-  const isNull = space.isNull(columnKey(exp))
+  const column = type && !exp.more && isOrdered(type) ? space.column(exp, type) : undefined
+  const points = column && (isList ? list?.map((text) => column.constant(text)) : pointOf(column, to))
+  const isNull = space.isNull(exp)
   const unset = isList ? undefined : unsetOf(to, space)
   /** @param ofNull result for a null on either side */
   const unlessNull = (ofNull: Results, results: (read: Read) => Results): Formula => {
@@ -122,6 +118,10 @@ function compared(exp: Compare, space: Space): Formula | undefined {
       if (empty === 1) return ofNull
       return results(read) | (empty === undefined || (unset && absent === undefined) ? ofNull : 0)
     }
+  }
+  if (!column || !points) {
+    const unknown = opaque(exp, space)
+    return isList || op === 'distinct' || op === 'not_distinct' ? unknown : unlessNull(UNKNOWN, unknown)
   }
   const equal = (read: Read): Results => {
     let results: Results = FALSE
@@ -139,9 +139,8 @@ function compared(exp: Compare, space: Space): Formula | undefined {
   const comparisons: Partial<Record<CompareOp, () => Formula>> = {
     eq: () => unlessNull(UNKNOWN, equal),
     ne: () => not(unlessNull(UNKNOWN, equal)),
-    // Nothing is in an empty list, not even null.
-    in: () => (points.length === 0 ? () => FALSE : unlessNull(UNKNOWN, equal)),
-    nin: () => (points.length === 0 ? () => TRUE : not(unlessNull(UNKNOWN, equal))),
+    in: () => unlessNull(UNKNOWN, equal),
+    nin: () => not(unlessNull(UNKNOWN, equal)),
     distinct: () => not(unlessNull(FALSE, equal)),
     not_distinct: () => unlessNull(FALSE, equal),
     gt: () =>
@@ -165,7 +164,7 @@ function compared(exp: Compare, space: Space): Formula | undefined {
         relation((is) => is <= 0),
       ),
   }
-  return comparisons[op]?.()
+  return comparisons[op]?.() ?? unlessNull(UNKNOWN, opaque(exp, space))
 }
 
 function pointOf(column: ColumnSpace, to: Operand): readonly Point[] | undefined {
@@ -173,7 +172,11 @@ function pointOf(column: ColumnSpace, to: Operand): readonly Point[] | undefined
   return to.kind === 'const' && to.value !== null ? [column.constant(to.value)] : undefined
 }
 
-function listPoints(column: ColumnSpace, to: Operand): readonly Point[] | undefined {
-  if (to.kind !== 'const' || to.value === null) return undefined
-  return elementsOf(to.value)?.map((text) => column.constant(text))
+/** Translates a comparison of a column with itself. */
+function comparedWithItself(exp: Extract<BoolExp, { kind: 'columns' }>, space: Space): Formula | undefined {
+  const type = space.table?.columnsByName.get(exp.column)?.type
+  if (exp.column !== exp.to || exp.schema !== undefined || !type || !isOrdered(type)) return undefined
+  const isNull = space.isNull(exp)
+  const isMet = exp.op === 'eq' || exp.op === 'gte' || exp.op === 'lte'
+  return (read) => choose(read(isNull), isNull, isMet ? TRUE : FALSE, UNKNOWN)
 }

@@ -23,7 +23,9 @@ export function relatedRows({ table, on, where }: Exists, space: Space): Variabl
     allows(value, decided) {
       const met = value === 1 ? [member] : chosen(1, decided)
       const unmet = chosen(0, decided).concat(value === 1 ? [] : [member])
-      return met.every((each) => !space.implies(each.where, { kind: 'or', of: unmet.map((other) => other.where) }))
+      return met.every(
+        (each) => !space.implies(each.where, { kind: 'or', of: unmet.map((other) => other.where) }, table),
+      )
     },
     isCertain: () => false,
   }

@@ -1,4 +1,4 @@
-import type { BoolExp, SqlType } from 'rowhouse/plan'
+import type { BoolExp, ColumnRef, SqlType, Table, TableRef } from 'rowhouse/plan'
 import { scaleOf } from './constants.js'
 
 /** Something that a rule asks about a row or a session: it has one of a few values. */
@@ -20,8 +20,14 @@ export class Space {
   private readonly columns = new Map<string, ColumnSpace>()
   private readonly others = new Map<string, Map<string, unknown>>()
 
-  /** @param implies returns whether each row that meets the first condition certainly meets the second one */
-  constructor(readonly implies: (before: BoolExp, after: BoolExp) => boolean) {}
+  /**
+   * @param implies returns whether each row of a table that meets the first condition certainly meets the second one
+   * @param table that has the rows. Absent: nothing is known of it
+   */
+  constructor(
+    readonly implies: (before: BoolExp, after: BoolExp, table: TableRef) => boolean,
+    readonly table?: Table,
+  ) {}
 
   variable(key: string, make: () => Variable): Variable {
     let variable = this.named.get(key)
@@ -35,8 +41,12 @@ export class Space {
   }
 
   /** Returns whether a column is null: 1, if it is. */
-  isNull({ key, isComputed }: ColumnKey): Variable {
-    return this.variable(`null ${key}`, () => ({ size: 2, isCertain: () => !isComputed }))
+  isNull(of: ColumnRef): Variable {
+    const { table } = this
+    // PostgreSQL does not check what a foreign server says of its columns.
+    const isSet =
+      !of.computed && table?.columnsByName.get(of.column)?.nullable === false && table.kind !== 'foreign table'
+    return this.variable(`null ${keyOf(of)}`, () => ({ size: isSet ? 1 : 2, isCertain: () => !of.computed }))
   }
 
   /** Returns the questions about rows of another table, by condition. @param rows a key for the table and how it is joined */
@@ -46,20 +56,16 @@ export class Space {
     return found
   }
 
-  /** @param cast how the column is read */
-  column(column: ColumnKey, cast: object | undefined, type: SqlType): ColumnSpace {
-    const key = JSON.stringify([column.key, cast ?? null, type.schema, type.name])
+  /** @param of a column, or a computed field, whose function may return any value */
+  column(of: Extract<BoolExp, { kind: 'compare' }>, type: SqlType): ColumnSpace {
+    const key = JSON.stringify([keyOf(of), of.cast ?? null, type.schema, type.name])
     let found = this.columns.get(key)
-    if (!found) this.columns.set(key, (found = new ColumnSpace(type, column)))
+    if (!found) this.columns.set(key, (found = new ColumnSpace(type, of.computed !== undefined)))
     return found
   }
 }
 
-/** A column, or a computed field, whose function may return any value. */
-export interface ColumnKey {
-  readonly key: string
-  readonly isComputed: boolean
-}
+const keyOf = ({ column, computed }: ColumnRef): string => JSON.stringify([column, computed ?? null])
 
 /** What a column is compared with. */
 export interface Point {
@@ -82,8 +88,8 @@ export class ColumnSpace {
   private readonly position: Variable
 
   constructor(
-    type: SqlType,
-    private readonly of: ColumnKey,
+    private readonly type: SqlType,
+    private readonly isComputed: boolean,
   ) {
     const scale = scaleOf(type)
     this.scale = scale
@@ -92,7 +98,7 @@ export class ColumnSpace {
       get size() {
         return size()
       },
-      allows: (place) => scale.kind !== 'ordered' || !this.isEmpty(place),
+      allows: (place) => !this.isEmpty(place),
       isCertain: () => this.isAlone(),
     }
   }
@@ -127,7 +133,7 @@ export class ColumnSpace {
   compare(point: Point, read: Read): number | undefined {
     if (point.known !== undefined && this.scale.kind === 'ordered') {
       const place = read(this.position)
-      return place === undefined ? undefined : Math.sign(place - this.place(point.known))
+      return place === undefined ? undefined : Math.sign(place - (this.place(point.known) as number))
     }
     const isAt = point.known === undefined ? false : this.equals(point, read)
     if (isAt !== false) return isAt ? 0 : undefined
@@ -141,9 +147,11 @@ export class ColumnSpace {
     return position === undefined || (place === AT) === (position === this.place(known))
   }
 
-  /** Returns whether no whole number is at a place. */
+  /** Returns whether no value is at a place: no whole number, or no other label. */
   private isEmpty(place: number): boolean {
     const { whole } = this.scale
+    const { enum: isEnum, labels } = this.type
+    if (isEnum) return place === 0 && labels?.every((label) => this.place(label) !== undefined) === true
     if (!whole) return false
     const cuts = this.sorted()
     const index = place >> 1
@@ -159,12 +167,12 @@ export class ColumnSpace {
   /** Returns whether the column is compared only with constants that are known, or only with one other operand. */
   private isAlone(): boolean {
     const loose = [...this.points.values()].filter(({ known }) => known === undefined).length
-    return !this.of.isComputed && (loose === 0 || this.points.size === 1)
+    return !this.isComputed && (loose === 0 || this.points.size === 1)
   }
 
-  private place(known: string): number {
+  private place(known: string): number | undefined {
     this.sorted()
-    return this.placeOf.get(known) as number
+    return this.placeOf.get(known)
   }
 
   /** The known constants of both rules. Called only after all are there. */
