@@ -68,6 +68,6 @@ export {
 export { answerSchema, type FindTable, type JsonSchema, orNull, schemaOf, tablesOf } from './queries/answer-schema.js'
 export { bulkOperation } from './queries/bulk.js'
 export { isPlaceholder, placeholder, type TypedValue, valuesIn } from './queries/placeholders.js'
-export { fill, type PlaceMarks, type Place, type Use } from './queries/places.js'
+export { fill, type PlaceMarks, type Place, textFor, type Use } from './queries/places.js'
 export { type AnswerSchemas, checkReferences, hasSteps, memberQueries, type StepPlanner } from './queries/steps.js'
 export { timed } from './timing.js'
