@@ -44,6 +44,7 @@ export interface Call {
 
 /** The answers of the steps of a `bulk`, by name. */
 export interface Steps {
+  readonly names: readonly string[]
   get(name: string): Json | undefined
 }
 

@@ -9,6 +9,7 @@ import { isObject } from '../plan/encode.js'
 import { type AnySchema, refuseUnknownKeys, type Schema } from '../schema.js'
 import { assertAdmin, isAdmin } from '../session.js'
 import type { Request } from './data.js'
+import { withDryRun } from './dry-run.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
 import type { DataService } from './service.js'
 
@@ -107,15 +108,6 @@ export class Registry implements Operations {
 
 const KEYS = ['type', 'version', 'args']
 const TOP_KEYS = [...KEYS, 'dry_run']
-
-/** Returns the context of a query with its `dry_run`. */
-function withDryRun(query: Json, call: Call): Call {
-  const dryRun = isObject(query) ? query['dry_run'] : undefined
-  if (dryRun === undefined || dryRun === false) return call
-  if (dryRun !== true) throw parseFailed('expecting a boolean', '$.dry_run')
-  call.headers?.set('Preference-Applied', 'tx=rollback')
-  return { ...call, dryRun }
-}
 
 const runOperation: typeof runWithin = (type, operation, args, call, timeoutMs) =>
   timeoutMs === 0 ? operation.run(args, call) : runWithin(type, operation, args, call, timeoutMs)

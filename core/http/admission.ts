@@ -61,9 +61,10 @@ export function admission(
       traffic.held.check(session)
       const { prefer, 'idempotency-key': key } = ctx.req.headers
       if (prefer !== undefined) readPrefer(ctx, String(prefer), idempotent)
-      if (!key) return
+      if (key === undefined) return
       const by = honoured(idempotent, ctx.path)
       if (!by) throw noIdempotency()
+      if (key === '') throw emptyKey()
       if (by === 'server') ctx.state.keyed = keyedRequest(String(key), ctx.req)
     },
   }
@@ -81,20 +82,33 @@ function withCaller(session: Session, client: string): Session {
 const isWrongGuess = (error: unknown): error is ServiceError =>
   error instanceof ServiceError && error.status === 401 && error.code !== 'missing-credentials'
 
-/** Makes a request a dry run if it prefers so. @throws ServiceError 400 where it would not be one */
+/**
+ * Makes a request a dry run if it prefers so.
+ * @throws ServiceError 400 where it would not be one, and for other values: the request would write
+ */
 function readPrefer(
   { req, res, path, state }: Entering,
   prefer: string,
   idempotent: ReadonlyMap<string, 'route' | 'server'>,
 ): void {
-  if (!/(?:^|,)\s*tx\s*=\s*"?rollback"?\s*(?:$|[,;])/i.test(prefer)) return
-  if (honoured(idempotent, path) === 'server') {
-    state.dryRun = true
-    res.setHeader('Preference-Applied', 'tx=rollback')
-  } else if (req.method !== 'GET' && req.method !== 'HEAD') {
-    throw serviceError('not-supported', 'a dry run is not possible at this path', '$.headers.Prefer')
+  const values = new Set(prefer.split(',').flatMap((each) => TX.exec(each)?.[1]?.toLowerCase() ?? []))
+  const [value] = values
+  if (value === undefined) return
+  if (values.size > 1 || (value !== 'rollback' && value !== 'commit')) {
+    const message = 'the preference "tx" is "tx=rollback" for a dry run, or "tx=commit"'
+    throw serviceError('parse-failed', message, HEADER)
   }
+  if (value === 'commit') return
+  const isPossible = honoured(idempotent, path) === 'server'
+  if (!isPossible && (req.method === 'GET' || req.method === 'HEAD')) return
+  res.setHeader('Preference-Applied', 'tx=rollback')
+  if (!isPossible) throw serviceError('not-supported', 'a dry run is not possible at this path', HEADER)
+  state.dryRun = true
 }
+
+/** The preference `tx`, with its value. Other preferences are ignored, as RFC 7240 says. */
+const TX = /^\s*tx\s*(?:$|(?=;)|=\s*)"?([^\s";]*)/i
+const HEADER = '$.headers.Prefer'
 
 /** Returns what honours `Idempotency-Key` at a path. */
 function honoured(idempotent: ReadonlyMap<string, 'route' | 'server'>, path: string): 'route' | 'server' | undefined {
@@ -111,5 +125,6 @@ const MEANING = ['accept', 'if-match', 'if-none-match', 'if-unmodified-since', '
 /** Refuses the header, because a client that sends it would retry writes that already took effect. */
 const noIdempotency = () =>
   serviceError('not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
+const emptyKey = () => serviceError('parse-failed', 'Idempotency-Key is empty', '$.headers.Idempotency-Key')
 const tooManyGuesses = () =>
   serviceError('too-many-failures', 'too many wrong credentials from this address', '$', { retryAfter: 60 })

@@ -173,6 +173,9 @@ export function operatorsFor(type: SqlType, prefix: string): readonly string[] {
   return [...own, ...columns, ...others].map((name) => prefix + name)
 }
 
+/** Returns whether an operator compares with a value, not with a column or whether there is one. */
+export const takesValue = (name: string | undefined): boolean => OPERATORS.has(name ?? '')
+
 /** Returns whether an operator takes a list of values. */
 export const takesList = (key: string): boolean => takes(operatorName(key), 'list')
 

@@ -24,6 +24,7 @@ const KEYS = ['affected', 'rows', 'exists']
 export function readExpectation(value: Json, path: string): Expectation {
   if (!isObject(value)) throw parseFailed(`expecting an object with one of the keys ${KEYS.join(', ')}`, path)
   for (const key in value) if (!KEYS.includes(key)) throw unexpectedKey(key, KEYS, path)
+  if (Object.keys(value).length === 0) throw parseFailed(`expecting one of the keys ${KEYS.join(', ')}`, path)
   const { affected, rows, exists } = value
   if (exists !== undefined && typeof exists !== 'boolean') throw parseFailed('expecting a boolean', `${path}.exists`)
   return {
@@ -36,7 +37,8 @@ export function readExpectation(value: Json, path: string): Expectation {
 /** Reads a number, or `{"min": 1, "max": 5}`. */
 function readRange(value: Json, path: string): Range {
   if (isCount(value)) return { min: value, max: value }
-  if (!isObject(value)) throw parseFailed('expecting a whole number, or an object with min, max or both', path)
+  if (!isObject(value) || Object.keys(value).length === 0)
+    throw parseFailed('expecting a whole number, or an object with min, max or both', path)
   for (const key in value) if (key !== 'min' && key !== 'max') throw unexpectedKey(key, ['min', 'max'], path)
   const { min = 0, max = Infinity } = value
   if (!isCount(min)) throw parseFailed('expecting a whole number', `${path}.min`)

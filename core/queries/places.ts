@@ -1,7 +1,7 @@
 import { at, parseFailed } from '../errors.js'
-import { type Json, type JsonObject, NO_LIMITS, parseJson, Rows } from '../json/parse.js'
+import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson, Rows } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import { operatorName, takesList } from '../plan/operators.js'
+import { operatorName, takesList, takesValue } from '../plan/operators.js'
 import type { Schema } from '../schema.js'
 import type { Operation, Templatable } from '../data/operations.js'
 
@@ -29,6 +29,8 @@ export interface Place {
   readonly via?: readonly string[] | undefined
   /** Whether it is the operand of a condition, where null means `is null`. */
   readonly compared?: true
+  /** Whether the query has the value without the operator `$eq`, with which the path ends. */
+  readonly implied?: true
 }
 
 /** Objects such as `{"param": name}`, which stand for values. Inside a JSON value there are none. */
@@ -54,6 +56,12 @@ export function fill(
   const { args } = query
   if (!isObject(args)) throw parseFailed('expecting an object', `${path}.args`)
   return { ...query, args: fillParts(parts, args, marks, `${path}.args`, schema) }
+}
+
+/** Returns the value for a place of a text: a number is its text. */
+export function textFor(value: Json): Json {
+  if (Array.isArray(value)) return value.map(textFor)
+  return typeof value === 'number' || value instanceof NumberText ? String(value) : value
 }
 
 const isMark = (value: Json | undefined, marks: PlaceMarks, path: string): value is JsonObject =>
@@ -145,7 +153,7 @@ function fillExp(exp: Json, marks: PlaceMarks, path: string): Json {
       default:
         // As the operand of an operator, so that the value is never read as a condition.
         if (isMark(value, marks, here))
-          return { $eq: marks.replace(value, { use: 'value', path: `${here}.$eq`, compared: true }) }
+          return { $eq: marks.replace(value, { use: 'value', path: `${here}.$eq`, compared: true, implied: true }) }
         return isOperators(value) ? fillOperators(value, marks, here) : fillExp(value, marks, here)
     }
   })
@@ -153,9 +161,9 @@ function fillExp(exp: Json, marks: PlaceMarks, path: string): Json {
 
 function fillOperators(operators: JsonObject, marks: PlaceMarks, path: string): JsonObject {
   return map(operators, path, (key, value, here) => {
-    if (isMark(value, marks, here))
-      return marks.replace(value, { use: takesList(key) ? 'list' : 'value', path: here, compared: true })
     const name = operatorName(key)
+    if (takesValue(name) && isMark(value, marks, here))
+      return marks.replace(value, { use: takesList(key) ? 'list' : 'value', path: here, compared: true })
     if (name === 'cast' && isObject(value)) {
       return map(value, here, (_, inner, at) => (isObject(inner) ? fillOperators(inner, marks, at) : inner))
     }

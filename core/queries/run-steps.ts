@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { at, parseFailed, unexpectedPayload } from '../errors.js'
+import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
 import type { Data } from '../data/data.js'
 import type { Call, Operations, Request, Steps } from '../data/operations.js'
 import { CompileCache } from '../data/snapshots.js'
@@ -10,14 +10,18 @@ import { type Names, namesFor } from '../plan/names.js'
 import { permissionRole } from '../session.js'
 import { type JsonSchema, tablesOf } from './answer-schema.js'
 import { assertExpected } from './expectation.js'
+import type { Place } from './places.js'
 import { follow, parseReference, type Reference } from './reference.js'
 import {
   addAnswer,
+  asWritten,
   checkStep,
   checkTemplate,
   EACH,
   fillReferences,
   knownTo,
+  namesOf,
+  needsAnswer,
   readStep,
   schemaOf,
   type Step,
@@ -56,13 +60,14 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
   const { operations } = tools
   const steps = members.map((member, i) => underMember(i, () => readStep(member)))
   const answers = new Answers(call.steps)
-  const schemas = new Map<string, JsonSchema>()
-  // A bulk in a bulk has been checked with the outer one.
-  let checked = call.steps ? Infinity : 0
+  // The answers of outer steps are known, and an empty schema allows all.
+  const schemas = new Map<string, JsonSchema>(call.steps?.names.map((name) => [name, {}]))
+  // A bulk in a bulk has been checked with the outer one, unless its members change what others mean.
+  let checked = call.steps && !steps.some(({ query }) => changesMetadata(query, operations)) ? Infinity : 0
 
   /** Checks the steps from `from` on, up to one that may change what the others mean. */
   async function check(from: number): Promise<void> {
-    const planner = plannerFor(tools, call)
+    const planner = { ...plannerFor(tools, call), names: namesOf(steps) }
     let since = performance.now()
     for (checked = from; checked < steps.length; checked++) {
       if (performance.now() - since > SLICE_MS) {
@@ -109,7 +114,10 @@ const plans = new WeakMap<Names, CompileCache<Op>>()
 /** For each role. */
 const MAX_BYTES = 1024 * 1024
 
-/** Checks a step. Of a template, checks the query that it runs. */
+/**
+ * Checks a step. Of a template, checks the query that it runs. A bulk that changes metadata checks its own members when it
+ * runs.
+ */
 async function checkResolved(
   step: Step,
   known: Map<string, JsonSchema>,
@@ -118,11 +126,16 @@ async function checkResolved(
 ): Promise<void> {
   const { operations } = planner
   const operation = operations.get(step.query['type'] as string)
-  if (!operation?.resolve) {
-    checkStep(step, known, planner)
+  if (operation?.templatable === 'queries' && changesMetadata(step.query, operations)) {
+    knownTo(step, known, planner)
+    addAnswer(step, known, { type: 'array' })
     return
   }
-  const names = knownTo(step, known)
+  if (!operation?.resolve) {
+    checkStep(step, known, planner, false)
+    return
+  }
+  const names = knownTo(step, known, planner)
   const given = new Map<Json, JsonSchema>()
   const open: string[] = []
   const query = fillReferences(
@@ -130,7 +143,7 @@ async function checkResolved(
     operation,
     (mark, { path }) => {
       const unknown = { ...mark }
-      given.set(unknown, schemaOf(parseReference(mark['$ref'], path), names, path))
+      given.set(unknown, schemaOf(parseReference(mark['$ref'], path), names, path, planner))
       open.push(path)
       return unknown
     },
@@ -138,7 +151,7 @@ async function checkResolved(
   )
   operations.lift(query, open)
   const answer = await operation.resolve(query['args'] as Json, call, async (inner, values) =>
-    checkTemplate(inner as JsonObject, values, { ...planner, given }),
+    checkTemplate(inner as JsonObject, values, { ...planner, given }, needsAnswer(step)),
   )
   addAnswer(step, known, answer)
 }
@@ -155,10 +168,19 @@ async function runStep(step: Step, answers: Answers, tools: StepTools, call: Cal
   const operation = tools.operations.get(query['type'] as string)
   const isBulk = operation?.templatable === 'queries'
   const runWith = async (known: Answers): Promise<string> => {
+    const places: Place[] = []
+    try {
+      return await runFilled(known, places)
+    } catch (error) {
+      throw asWritten(error, places)
+    }
+  }
+  const runFilled = async (known: Answers, places: Place[]): Promise<string> => {
     const filled = fillReferences(
       query,
       operation,
       (mark, place) => {
+        places.push(place)
         const value = valueOf(parseReference(mark['$ref'], place.path), known, place.path)
         tools.spendValue(value, place.path)
         return valueForPlace(value, place)
@@ -188,7 +210,14 @@ async function runForEach(
   }
   spend(list.length)
   const all: string[] = []
-  for (const element of list) all.push(await run(answers.with(EACH, element)))
+  for (const [i, element] of list.entries()) {
+    try {
+      all.push(await run(answers.with(EACH, element)))
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      throw error.with({ message: `element ${i} of for_each: ${error.message}` })
+    }
+  }
   return `[${all.join(',')}]`
 }
 
@@ -213,6 +242,10 @@ class Answers implements Steps {
     const inner = new Answers(this)
     inner.values.set(name, value)
     return inner
+  }
+
+  get names(): readonly string[] {
+    return [...(this.outer?.names ?? []), ...this.texts.keys(), ...this.values.keys()]
   }
 
   get(name: string): Json | undefined {

@@ -1,3 +1,4 @@
+import { didYouMean } from '../did-you-mean.js'
 import { at, isUnder, parseFailed, ServiceError, unexpectedKey, unexpectedPayload } from '../errors.js'
 import type { Operation, Operations, Request, Templatable } from '../data/operations.js'
 import { type Json, type JsonObject, Rows, rowsOf } from '../json/parse.js'
@@ -7,7 +8,7 @@ import { answerSchema, type FindTable, type JsonSchema } from './answer-schema.j
 import { assertExpectable, type Expectation, readExpectation } from './expectation.js'
 import { misfit } from './fits.js'
 import { placeholder, valuesIn } from './placeholders.js'
-import { fill, hasObjects, type Place } from './places.js'
+import { fill, hasObjects, type Place, textFor } from './places.js'
 import { isReference, parseReference, type Reference, schemaAt, STEP_NAME } from './reference.js'
 
 /** A member of a bulk. */
@@ -110,6 +111,8 @@ export interface StepPlanner {
   readonly values?: readonly string[]
   /** Arguments of a template that stand for values which are not known yet, with their schemas. */
   readonly given?: ReadonlyMap<Json, JsonSchema>
+  /** The names of all steps of the bulk, also of later ones. */
+  readonly names?: readonly string[]
 }
 
 /** The schemas of the answers of earlier steps, by name. */
@@ -118,18 +121,25 @@ export type AnswerSchemas = ReadonlyMap<string, JsonSchema>
 /**
  * Checks a query with references before anything runs: that the answers of earlier steps have these values, and that the
  * values can have the types of their places.
+ * @param isNeeded whether something depends on the answer. Otherwise a query without references is not planned
  * @returns the schema of its answer
  * @throws ServiceError 400 with a path in the query
  */
-export function checkReferences(query: JsonObject, known: AnswerSchemas, planner: StepPlanner): JsonSchema {
+export function checkReferences(
+  query: JsonObject,
+  known: AnswerSchemas,
+  planner: StepPlanner,
+  isNeeded = true,
+): JsonSchema {
   const { operations } = planner
   const operation = operations.get(query['type'] as string)
-  if (operation?.templatable === 'queries') return checkMembers(query, known, planner)
+  if (operation?.templatable === 'queries') return checkMembers(query, known, planner, isNeeded)
   const placed = new Map<Json, Place & { readonly from: JsonSchema }>()
-  const open = [...(planner.open ?? [])]
+  const places: Place[] = []
   const valueOf = (mark: JsonObject, place: Place): Json => {
-    const from = planner.given?.get(mark) ?? schemaOf(parseReference(mark['$ref'], place.path), known, place.path)
-    open.push(place.path)
+    places.push(place)
+    const from =
+      planner.given?.get(mark) ?? schemaOf(parseReference(mark['$ref'], place.path), known, place.path, planner)
     assertUse(from, place)
     if (place.use !== 'rows') return placeholder({ ...place, from }, placed)
     const { properties = {} } = (from['items'] ?? from) as { properties?: Readonly<Record<string, JsonSchema>> }
@@ -140,32 +150,57 @@ export function checkReferences(query: JsonObject, known: AnswerSchemas, planner
     return rowsOf([row], place.path)
   }
   const isGiven = (object: JsonObject) => planner.given?.has(object) === true
-  const filled = fillReferences(query, operation, valueOf, planner.values, isGiven)
-  const isText = operation?.answer !== undefined && [...placed.values()].every(({ use }) => use === 'text')
-  const request = operation?.lift && !isText ? operations.lift(filled, open) : undefined
-  const op = request && planner.plan(request)
-  if (op && placed.size > 0) {
-    for (const { value, type } of valuesIn(op, request.values)) {
-      for (const each of Array.isArray(value) ? value : [value]) {
-        const place = placed.get(each)
-        const of = place && (Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
-        const wrong = of && misfit(place.use === 'list' ? elementOf(place.from) : place.from, of, place.path)
-        if (wrong) throw wrong
-      }
+  try {
+    const filled = fillReferences(query, operation, valueOf, planner.values, isGiven)
+    if (!isNeeded && places.length === 0) return {}
+    const isText = operation?.answer !== undefined && [...placed.values()].every(({ use }) => use === 'text')
+    const open = [...(planner.open ?? []), ...places.map(({ path }) => path)]
+    const request = operation?.lift && !isText ? operations.lift(filled, open) : undefined
+    const op = request && planner.plan(request)
+    if (op && placed.size > 0) assertFit(op, request.values, placed)
+    return operation?.answer ?? (op ? answerSchema(op, planner.find) : {})
+  } catch (error) {
+    throw asWritten(error, places)
+  }
+}
+
+/** @throws ServiceError 400 when a value cannot have the type of its place */
+function assertFit(
+  op: Op,
+  values: readonly Json[],
+  placed: ReadonlyMap<Json, Place & { readonly from: JsonSchema }>,
+): void {
+  for (const { value, type } of valuesIn(op, values)) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      const place = placed.get(each)
+      const of = place && (Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
+      const wrong = of && misfit(place.use === 'list' ? elementOf(place.from) : place.from, of, place.path)
+      if (wrong) throw wrong
     }
   }
-  return operation?.answer ?? (op ? answerSchema(op, planner.find) : {})
+}
+
+/** Returns the error about a filled query with its path in the query as written. */
+export function asWritten(error: unknown, places: readonly Place[]): unknown {
+  if (!(error instanceof ServiceError)) return error
+  const place = places.find(({ path, implied }) => implied && isUnder(error.path, path))
+  return place ? error.moved(place.path.slice(0, -'.$eq'.length) + error.path.slice(place.path.length)) : error
 }
 
 /** Checks the members of a bulk. @returns the schema of its answer */
-function checkMembers({ args }: JsonObject, known: AnswerSchemas, planner: StepPlanner): JsonSchema {
+function checkMembers({ args }: JsonObject, known: AnswerSchemas, planner: StepPlanner, isNeeded: boolean): JsonSchema {
   if (!Array.isArray(args)) return { type: 'array' }
   const inner = new Map(known)
-  const schemas = args.map((member, i) => {
-    return underMember(i, () => checkStep(readStep(member), inner, plannerOf(planner, at('$.args', i))))
-  })
+  const steps = args.map((member, i) => underMember(i, () => readStep(member)))
+  const all = { ...planner, names: [...(planner.names ?? []), ...namesOf(steps)] }
+  const schemas = steps.map((step, i) =>
+    underMember(i, () => checkStep(step, inner, plannerOf(all, at('$.args', i)), isNeeded)),
+  )
   return { type: 'array', prefixItems: schemas }
 }
+
+/** Returns the names of the answers of steps. */
+export const namesOf = (steps: readonly Step[]): readonly string[] => steps.flatMap(({ as }) => as ?? [])
 
 /** Returns the planner of the query at a path. */
 const plannerOf = (planner: StepPlanner, path: string): StepPlanner => ({
@@ -182,8 +217,14 @@ export const within = (paths: readonly string[] = [], path: string): readonly st
  * Checks the query of a template. Its steps see its own names only, and references in its arguments have been replaced.
  * @param values paths of the arguments in the query
  */
-export function checkTemplate(query: JsonObject, values: readonly string[], planner: StepPlanner): JsonSchema {
-  return checkReferences(query, new Map(), { ...planner, values: hasReferences(query) ? values : ALL })
+export function checkTemplate(
+  query: JsonObject,
+  values: readonly string[],
+  planner: StepPlanner,
+  isNeeded: boolean,
+): JsonSchema {
+  const own = { ...planner, values: hasReferences(query) ? values : ALL, names: [] }
+  return checkReferences(query, new Map(), own, isNeeded)
 }
 
 /** Returns whether a query has references: a bulk with steps. */
@@ -225,15 +266,24 @@ interface MemberQuery {
 }
 
 /** Checks a step, and adds the schema of its answer to those that later steps know. */
-export function checkStep(step: Step, known: Map<string, JsonSchema>, planner: StepPlanner): JsonSchema {
-  return addAnswer(step, known, checkReferences(step.query, knownTo(step, known), planner))
+export function checkStep(
+  step: Step,
+  known: Map<string, JsonSchema>,
+  planner: StepPlanner,
+  isNeeded: boolean,
+): JsonSchema {
+  const names = knownTo(step, known, planner)
+  return addAnswer(step, known, checkReferences(step.query, names, planner, isNeeded || needsAnswer(step)))
 }
 
+/** Returns whether later steps or an expectation may depend on the answer of a step. */
+export const needsAnswer = ({ as, expect }: Step): boolean => as !== undefined || expect !== undefined
+
 /** Returns what the references of a step may name. */
-export function knownTo({ as, forEach }: Step, known: AnswerSchemas): AnswerSchemas {
+export function knownTo({ as, forEach }: Step, known: AnswerSchemas, planner: Named): AnswerSchemas {
   if (as !== undefined && known.has(as)) throw unexpectedPayload(`the name "${as}" is used twice`, '$.as')
   if (!forEach) return known
-  const list = schemaOf(forEach.of, known, '$.for_each')
+  const list = schemaOf(forEach.of, known, '$.for_each', planner)
   const type = list['type'] as string | undefined
   if (type !== undefined && type !== 'array') throw parseFailed(`expecting a list, but found ${type}`, '$.for_each')
   return new Map([...known, [EACH, elementOf(list)]])
@@ -251,10 +301,17 @@ export function addAnswer(
   return all
 }
 
-export function schemaOf(reference: Reference, known: AnswerSchemas, path: string): JsonSchema {
-  const schema = known.get(reference.name)
+type Named = Pick<StepPlanner, 'names'>
+
+/** Returns the schema of what a reference names. @throws ServiceError 400 when no earlier answer has it */
+export function schemaOf(reference: Reference, known: AnswerSchemas, path: string, { names }: Named): JsonSchema {
+  const { name } = reference
+  const schema = known.get(name)
   if (schema) return schemaAt(schema, reference, path)
-  throw parseFailed(`no earlier step has the name "${reference.name}"`, path)
+  if (names?.includes(name)) {
+    throw parseFailed(`the step "${name}" is a later one; references name answers of earlier steps`, path)
+  }
+  throw parseFailed(`no earlier step has the name "${name}"${didYouMean(name, [...known.keys()])}`, path)
 }
 
 const elementOf = (schema: JsonSchema): JsonSchema => (schema['items'] as JsonSchema | undefined) ?? {}
@@ -269,8 +326,10 @@ function assertUse(from: JsonSchema, { use, path }: Place): void {
   if (use === 'count' && type !== 'integer') refuse('a whole number')
   if (use === 'list' && type !== 'array') refuse('a list')
   if (use === 'rows' && type !== 'array' && type !== 'object') refuse('rows')
-  if (use === 'text' && type !== 'string' && type !== 'array') refuse('a string')
+  if (use === 'text' && !TEXTS.includes(type)) refuse('a string')
 }
+
+const TEXTS = ['string', 'array', 'integer', 'number']
 
 /** Returns the value for a place. @throws ServiceError 400 if the place does not take it */
 export function valueForPlace(value: Json, { use, path, compared }: Place): Json {
@@ -281,7 +340,7 @@ export function valueForPlace(value: Json, { use, path, compared }: Place): Json
   if (compared && use === 'list' && Array.isArray(value) && value.includes(null)) {
     throw parseFailed('the list has a null, and a condition must have values', path)
   }
-  if (use !== 'rows') return value
+  if (use !== 'rows') return use === 'text' ? textFor(value) : value
   const rows = Array.isArray(value) ? value : [value]
   const wrong = rows.find((row) => !isObject(row))
   if (wrong !== undefined) throw parseFailed(`expecting rows, but found ${describe(wrong)}`, path)

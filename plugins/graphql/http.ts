@@ -14,6 +14,7 @@ import {
   ServiceError,
   serviceError,
   type Session,
+  withDryRun,
 } from 'rowhouse'
 import { at, isObject, type Json, type JsonObject, parseFailed, parseJson } from 'rowhouse/plan'
 import type { GraphqlConfig } from './config.js'
@@ -62,7 +63,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
   ): Promise<Outcome> => {
     const { session } = ctx.state
     if (ctx.get('If-Match') !== '') throw serviceError('not-supported', 'GraphQL does not support If-Match', IF_MATCH)
-    const call = callOf(ctx, 'json', dialect === 'alpha' ? 'alpha' : 'modern')
+    let call = callOf(ctx, 'json', dialect === 'alpha' ? 'alpha' : 'modern')
     const limits = limitsOf(session)
     const digits = dialect === 'alpha' ? '' : ctx.get(DIGITS_AS_TEXT)
     if (!['', 'true', 'false'].includes(digits)) {
@@ -78,6 +79,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     let request: GraphqlRequest
     try {
       request = readRequest(body, limits.maxBytes, (from) => documentOf(from, session.role))
+      if (!explain) call = withDryRun(body, call)
     } catch (error) {
       return { ...failed(ctx, error, dialect, path), malformed: true }
     }
@@ -150,7 +152,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
 
   async function runBatch(ctx: Exchange, dialect: Dialect, body: readonly Json[]): Promise<Outcome> {
     const { maxBatch } = limitsOf(ctx.state.session)
-    if (ctx.state.keyed || ctx.state.dryRun) {
+    if (ctx.state.keyed || ctx.state.dryRun || body.some((each) => isObject(each) && each['dry_run'] === true)) {
       const what = ctx.state.keyed ? 'takes no Idempotency-Key' : 'cannot be a dry run'
       const message = `a batch ${what}; send one mutation with all fields, which is one transaction`
       throw serviceError('not-supported', message, '$')

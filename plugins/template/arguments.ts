@@ -13,6 +13,7 @@ export function urlArguments(query: URLSearchParams, parameters: ReadonlyMap<str
   for (const name of new Set(query.keys())) {
     const parameter = parameters.get(name)
     if (parameter) args[name] = read(query.getAll(name), parameter, at('$', name))
+    else if (name === DRY_RUN) args[name] = query.get(name)
   }
   return args
 }
@@ -37,6 +38,19 @@ function read(values: readonly string[], { name, use, type, schema }: Parameter,
     case 'value':
       return isJson({ use, type, schema }) ? json(first, path) : fromText(first, schema, path)
   }
+}
+
+const DRY_RUN = 'dry_run'
+
+/**
+ * Refuses the argument `dry_run` unless it is a parameter. Other unknown arguments are ignored, but a caller that sends this
+ * one expects that nothing is written.
+ * @throws ServiceError 400 `invalid-params`
+ */
+export function refuseDryRun(args: JsonObject, parameters: readonly { readonly param: string }[], path: string): void {
+  if (args[DRY_RUN] === undefined || parameters.some(({ param }) => param === DRY_RUN)) return
+  const message = 'the template has no parameter "dry_run"; the header "Prefer: tx=rollback" makes a request a dry run'
+  throw invalid(message, at(path, DRY_RUN))
 }
 
 /** Returns whether the text of an argument in a URL is JSON. */

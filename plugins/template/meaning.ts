@@ -11,6 +11,7 @@ import {
   type Schema,
   tablesOf,
   type TemplateMeaning,
+  textFor,
   type Use,
   valuesIn,
 } from 'rowhouse'
@@ -142,7 +143,7 @@ export class Meanings {
       plan: (request: Request) => this.data.plan(request, names),
       open: places.map(({ path }) => path),
     }
-    checkReferences(fill(definition, this.operations, placeholder), new Map(), planner)
+    checkReferences(fill(definition, this.operations, placeholder), new Map(), planner, false)
   }
 
   /** Checks the default of a place like an argument, and returns it. */
@@ -191,6 +192,7 @@ interface MemberRequest {
 
 /** Converts an argument to the form that it has in a query. */
 export function argument({ use, path }: ParameterPlace, value: Json): Json {
+  if (use === 'text') return textFor(value)
   return use === 'rows' && Array.isArray(value) ? rowsOf(value, path) : value
 }
 

@@ -11,6 +11,7 @@ import {
   ServiceError,
   serviceError,
 } from 'rowhouse/plan'
+import { refuseDryRun } from './arguments.js'
 import type { CallMetrics } from './call-metrics.js'
 import { argument, type Described, type Meanings } from './meaning.js'
 import { fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
@@ -90,6 +91,7 @@ export class Templates {
     fn: (query: Json, values: readonly string[]) => Promise<T>,
   ): Promise<T> {
     const { places, definition } = stored.template
+    refuseDryRun(args, places, path)
     const values = new Map(places.map((place) => [place.path, valueOf(place, args, path)]))
     try {
       const query = fill(definition, this.operations, (place) => argument(place, values.get(place.path) as Json))

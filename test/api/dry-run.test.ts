@@ -146,6 +146,75 @@ tap.test('dry runs', async (t) => {
     }
   })
 
+  await t.test('a body of GraphQL can say so', async (t) => {
+    const before = await dump()
+    const query = 'mutation { delete_note(where: {}) { affected_rows } }'
+    const doors: Door[] = [
+      ['GraphQL', '/v1/graphql', json({ query, dry_run: true })],
+      ['GraphQL alpha', '/v1alpha1/graphql', json({ query, dry_run: true })],
+    ]
+    for (const [name, path, init] of doors) {
+      const tried = await server.fetch(path, init)
+      t.match(tried.body, { data: { delete_note: { affected_rows: 1 } } }, `${name}: ${tried.text}`)
+      t.equal(tried.headers.get('Preference-Applied'), 'tx=rollback', name)
+      t.same(await dump(), before, `${name} leaves nothing`)
+    }
+    const yes = await server.fetch('/v1/graphql', json({ ...mutation('h'), dry_run: 'yes' }))
+    t.match(yes, { status: 400, body: { errors: [{ extensions: { code: 'parse-failed', path: '$.dry_run' } }] } })
+    const batch = await server.fetch('/v1/graphql', json([mutation('h'), { ...mutation('h'), dry_run: true }]))
+    t.match(batch.body, { errors: [{ message: /a batch cannot be a dry run/ }] })
+    t.same(await dump(), before)
+  })
+
+  await t.test('a template does not ignore the argument dry_run', async (t) => {
+    const before = await dump()
+    const execute = (args: object) => json({ type: 'execute_query_template', args: { name: 'add', args } })
+    for (const [path, init, at] of [
+      ['/v1/template/add', json({ objects: [{ id: 8 }], dry_run: true }), '$.dry_run'],
+      ['/v1/template/add?dry_run=true', json({ objects: [{ id: 8 }] }), '$.dry_run'],
+      ['/v1/query', execute({ objects: [{ id: 8 }], dry_run: true }), '$.args.args.dry_run'],
+    ] as const) {
+      t.match(await server.fetch(path, init), {
+        status: 400,
+        body: { code: 'invalid-params', path: at, error: /has no parameter "dry_run".*Prefer: tx=rollback/ },
+      })
+    }
+    t.same(await dump(), before)
+    const declared = { type: 'count', args: { table: 'note', where: { text: { param: 'dry_run' } } } }
+    await server.must('create_query_template', { name: 'declared', template: declared })
+    t.match(await server.fetch('/v1/template/declared?dry_run=true'), { status: 200, body: { count: 0 } })
+    await server.must('drop_query_template', { name: 'declared' })
+  })
+
+  await t.test('another value of the preference tx is refused, and other preferences are ignored', async (t) => {
+    const before = await dump()
+    const prefer = (value: string, body: object = insert('a')) =>
+      server.fetch('/v1/query', { ...json(body), headers: { Prefer: value } })
+    for (const value of [
+      'tx=rolback',
+      'return=minimal, tx="none"',
+      'tx',
+      'tx=',
+      'TX = no;x=y',
+      'tx=commit, tx=rollback',
+    ]) {
+      t.match(
+        await prefer(value),
+        { status: 400, body: { code: 'parse-failed', path: '$.headers.Prefer', error: /tx=rollback/ } },
+        value,
+      )
+    }
+    t.same(await dump(), before)
+    t.match(await server.fetch('/v1/send/email', { ...json(MAIL), headers: { Prefer: 'tx=rolback' } }), { status: 400 })
+    t.equal((await prefer('Tx = "Rollback" ; a=b')).headers.get('Preference-Applied'), 'tx=rollback')
+    t.same(await dump(), before)
+    for (const value of ['tx=commit', 'txn=rolback, return=tx', 'wait=10']) {
+      const real = await prefer(value, { type: 'update', args: { table: 'note', where: {}, $inc: { id: 0 } } })
+      t.match(real, { status: 200, body: { affected_rows: 1 } }, value)
+      t.equal(real.headers.get('Preference-Applied'), null)
+    }
+  })
+
   await t.test('what a rollback would not undo is refused', async (t) => {
     const before = await dump()
     const doors: Door[] = [
@@ -169,7 +238,8 @@ tap.test('dry runs', async (t) => {
       ['batch', '/v1/graphql', json([mutation('q')])],
     ]
     for (const [name, path, init] of doors) {
-      const { status, body, text } = await server.fetch(path, dry(init))
+      const { status, body, text, headers } = await server.fetch(path, dry(init))
+      t.equal(headers.get('Preference-Applied'), 'tx=rollback', name)
       const code = body.errors?.[0]?.extensions.code ?? body.code
       t.match([status, code?.replaceAll('_', '-')], [400, 'not-supported'], `${name}: ${text}`)
     }

@@ -1,6 +1,6 @@
 import tap, { type Test } from 'tap'
 import pg from 'pg'
-import { MAIL, notifyServer, type NotifyServer } from '../kit/notify.js'
+import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
 import type { Answered, As } from '../kit/server.js'
 
 type Door = [name: string, path: string, init: RequestInit]
@@ -252,7 +252,24 @@ tap.test('Idempotency-Key', async (t) => {
     t.match(await server.bare('/v1/query', { ...json(insert('bad')), headers: wrong }), { status: 401 })
     t.match(await server.must('count', { table: 'note', where: { text: { $in: ['q', 'bad'] } } }), { count: 0 })
 
-    t.equal((await server.fetch('/v1/query', keyed(json(insert('empty')), ''))).status, 200)
+    const empty: Door[] = [
+      ['query', '/v1/query', json(insert('empty'))],
+      ['template', '/v1/template/add', json({ objects: [{ text: 'empty' }] })],
+      ['GraphQL', '/v1/graphql', json(mutation('empty'))],
+      ['upload', '/v1/file/empty', { method: 'PUT', body: 'bytes', headers: AS_USER }],
+      ['resumable upload', '/v1/upload', { method: 'POST', headers: upload }],
+      ['send', '/v1/send/email', json(MAIL)],
+      ['send an SMS', '/v1/send/sms', json(SMS)],
+    ]
+    const untouched = await effects()
+    for (const [name, path, init] of empty) {
+      t.match(
+        await server.fetch(path, keyed(init, '')),
+        { status: 400, body: { path: '$.headers.Idempotency-Key' } },
+        `${name}: an empty key`,
+      )
+    }
+    t.equal(await effects(), untouched, 'an empty key has no effect')
     t.equal((await server.fetch('/healthz', keyed({}, 'k'))).status, 200)
     const sent = await server.send('email', MAIL, { 'Idempotency-Key': 'mail' })
     t.same((await server.send('email', MAIL, { 'Idempotency-Key': 'mail' })).body, sent.body, 'sends have their own')

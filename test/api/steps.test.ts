@@ -1,5 +1,6 @@
 import tap, { type Test } from 'tap'
 import { notifyServer, type NotifyServer } from '../kit/notify.js'
+import { until } from '../kit/until.js'
 
 const USER = { role: 'user', variables: { 'x-service-user-id': '7' } }
 
@@ -82,6 +83,39 @@ tap.test('later steps use answers of earlier ones: in rows, conditions, messages
   t.match(body[8], { detail: 'queued' })
   t.same(body[9], [{ id, note: 'ann@example.com', meta: [{ id: 1, email: 'ann@example.com' }], customer: { id: 1 } }])
   t.match(await server.messages(), [{ to: 'ann@example.com' }])
+})
+
+tap.test('a number is put into a message as its text', async (t) => {
+  const server = await shop(t)
+  await server.must('run_sql', {
+    sql: `create table call (id int primary key, number bigint not null, code int not null, price numeric not null, huge numeric not null);
+      insert into call values (1, 5550100, 49, 1.10, 90071992547409930)`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'call' },
+    { type: 'track_table', args: { schema: 'svc_catalog', name: 'svc_outbox' } },
+  ])
+  const call = { as: 'call', type: 'select', args: { table: 'call', columns: ['*'], where: { id: 1 } } }
+  const field = (name: string) => ({ $ref: `call[0].${name}` })
+  const sms = (value: (name: string) => object) => ({
+    type: 'send_sms',
+    args: { to: value('number'), countryCode: value('code'), message: value('price') },
+  })
+  await server.must('create_query_template', { name: 'sms', template: sms((param) => ({ param })) })
+  const args = { number: field('number'), code: field('code'), price: field('huge') }
+
+  t.match(await server.query('bulk', [call, sms(field)]), { status: 200 })
+  t.match(await server.query('bulk', [call, { type: 'execute_query_template', args: { name: 'sms', args } }]), {
+    status: 200,
+  })
+  await until('both are sent', async () => server.sms.handed.length === 2)
+  t.match(
+    server.sms.handed.toSorted((a, b) => JSON.stringify(a).length - JSON.stringify(b).length),
+    [
+      { to: '5550100', countryCode: '49', message: '1.10' },
+      { to: '5550100', countryCode: '49', message: '90071992547409930' },
+    ],
+  )
 })
 
 tap.test('rows of an earlier step can be inserted as they are', async (t) => {
@@ -188,7 +222,7 @@ tap.test('what cannot exist or fit is refused before anything runs', async (t) =
     t.match(answer, { status: 400, body: { path: `$.args${path}`, error } }, `${path} ${String(error)}`)
     t.same(await next(), before, 'nothing ran')
   }
-  const set = (value: object, column = 'note') => ({
+  const set = (value: object | string, column = 'note') => ({
     type: 'update',
     args: { table: 'orders', where: { id: 1 }, $set: { [column]: value } },
   })
@@ -205,6 +239,19 @@ tap.test('what cannot exist or fit is refused before anything runs', async (t) =
     '[2].args.$set.note',
     /no earlier step/,
   )
+  await refused([set({ $ref: 'ordr.affected_rows' })], '[1].args.$set.note', /"ordr", did you mean "order"/)
+  const later = { as: 'later', type: 'count', args: { table: 'item' } }
+  for (const steps of [[set({ $ref: 'later.count' }), later], [{ ...set({ $ref: 'later.count' }), as: 'later' }]])
+    await refused(steps, '[1].args.$set.note', /the step "later" is a later one/)
+  await refused([{ ...set('a'), for_each: 'later' }, later], '[1].for_each', /the step "later" is a later one/)
+  await refused(
+    [{ type: 'bulk', args: [set({ $ref: 'later.count' }), later] }],
+    '[1].args[0].args.$set.note',
+    /the step "later" is a later one/,
+  )
+  await refused([set({ $ref: 'order.constructor' })], '[1].args.$set.note', /has no "constructor"/)
+  await refused([{ ...set('a'), expect: {} }], '[1].expect', /expecting one of the keys affected, rows, exists/)
+  await refused([{ ...set('a'), expect: { affected: {} } }], '[1].expect.affected', /min, max or both/)
   await refused(
     [{ type: 'select', args: { table: 'item', columns: ['id'], limit: { $ref: 'order.returning[0].note' } } }],
     '[1].args.limit',
@@ -220,7 +267,7 @@ tap.test('what cannot exist or fit is refused before anything runs', async (t) =
       { as: 'who', type: 'select', args: { table: 'customer', columns: ['key'] } },
       { type: 'count', args: { table: 'item', where: { id: { $ref: 'who[0].key' } } } },
     ],
-    '[2].args.where.id.$eq',
+    '[2].args.where.id',
     /type int4, but found uuid/,
   )
   await refused(
@@ -232,7 +279,7 @@ tap.test('what cannot exist or fit is refused before anything runs', async (t) =
   await refused([{ as: 'each', type: 'count', args: { table: 'item' } }], '[1].as', /expecting a name/)
   await refused([{ as: 'a b', type: 'count', args: { table: 'item' } }], '[1].as', /expecting a name/)
   await refused(
-    [{ type: 'send_email', args: { to: ID, from: 'a@b.c', sub: 's', text: 't' } }],
+    [{ type: 'send_email', args: { to: { $ref: 'order' }, from: 'a@b.c', sub: 's', text: 't' } }],
     '[1].args.to',
     /a string/,
   )
@@ -250,14 +297,74 @@ tap.test('a value that turns out to be missing or null is refused, and all is ro
 
   t.match(await server.query('bulk', [order, none, touch({ id: { $ref: 'none[0].id' } })]), {
     status: 400,
-    body: { path: '$.args[2].args.where.id.$eq', error: '"none[0]" does not exist: the list has 0 rows' },
+    body: { path: '$.args[2].args.where.id', error: '"none[0]" does not exist: the list has 0 rows' },
   })
   const empty = { ...order, args: { ...order.args, objects: [{ customer_id: null }], returning: ['customer_id'] } }
   t.match(await server.query('bulk', [empty, touch({ customer_id: { $ref: 'order.returning[0].customer_id' } })]), {
     status: 400,
-    body: { path: '$.args[1].args.where.customer_id.$eq', error: /is null/ },
+    body: { path: '$.args[1].args.where.customer_id', error: /is null/ },
   })
   t.equal(await count(server, 'orders'), 0)
+})
+
+tap.test('a key that objects inherit is not in an answer', async (t) => {
+  const server = await shop(t)
+  const meta = { ...order, args: { ...order.args, objects: [{ meta: { a: 1 } }] } }
+  for (const key of ['constructor', '__proto__', 'toString']) {
+    const use = { $set: { note: { $ref: `order.returning[0].meta.${key}` } } }
+    t.match(await server.query('bulk', [meta, { type: 'update', args: { table: 'orders', where: {}, ...use } }]), {
+      status: 400,
+      body: { path: '$.args[1].args.$set.note', error: /does not exist/ },
+    })
+  }
+})
+
+tap.test('the error of a for_each names the element, and that of a value the place as written', async (t) => {
+  const server = await shop(t)
+  const all = { as: 'all', type: 'select', args: { table: 'stock', columns: ['sku'], order_by: 'sku' } }
+  const take = {
+    type: 'update',
+    for_each: 'all',
+    args: { table: 'stock', where: { sku: { $ref: 'each.sku' }, n: { $gte: 2 } }, $inc: { n: -2 } },
+    expect: { affected: 1 },
+  }
+  t.match(await server.query('bulk', [all, take]), {
+    status: 409,
+    body: { path: '$.args[1].expect.affected', error: 'element 1 of for_each: expected 1 affected rows, but found 0' },
+  })
+  for (const operator of ['$ceq', '$is_null']) {
+    const column = { type: 'count', args: { table: 'stock', where: { sku: { [operator]: { $ref: 'all[0].sku' } } } } }
+    const { status, body } = await server.query('bulk', [all, column])
+    t.match(
+      { status, body },
+      { status: 400, body: { path: `$.args[1].args.where.sku.${operator}`, error: /expecting a/ } },
+    )
+    t.notMatch(body.error, /[0-9a-f]{8}-[0-9a-f]{4}/)
+  }
+  const wrong = { type: 'count', args: { table: 'orders', where: { id: { $ref: 'all[0].sku' } } } }
+  t.match(await server.query('bulk', [all, wrong]), { status: 400, body: { path: '$.args[1].args.where.id' } })
+})
+
+tap.test('a bulk in a bulk may use the tables that it creates', async (t) => {
+  const server = await shop(t)
+  const inner = {
+    as: 'inner',
+    type: 'bulk',
+    args: [
+      { type: 'run_sql', args: { sql: 'create table fresh (id serial primary key, order_id int)' } },
+      { type: 'track_table', args: 'fresh' },
+      { as: 'row', type: 'insert', args: { table: 'fresh', objects: [{ order_id: ID }], returning: ['id'] } },
+      { type: 'count', args: { table: 'fresh', where: { id: { $ref: 'row.returning[0].id' } } }, expect: { rows: 1 } },
+    ],
+  }
+  const last = { type: 'count', args: { table: 'fresh', where: { id: { $ref: 'inner[2].returning[0].id' } } } }
+  const wrong = { type: 'count', args: { table: 'fresh', where: { id: { $ref: 'rwo.returning[0].id' } } } }
+
+  t.match(await server.query('bulk', [order, { ...inner, args: [...inner.args, wrong] }]), {
+    status: 400,
+    body: { path: '$.args[1].args[4].args.where.id', error: /no earlier step has the name "rwo", did you mean "row"/ },
+  })
+  t.match(await server.query('bulk', [order, inner, last]), { status: 200, body: { 2: { count: 1 } } })
 })
 
 tap.test('a bulk without steps stores {"$ref": ...} like any JSON', async (t) => {
@@ -318,7 +425,7 @@ tap.test('steps are templates, run by REST, and call templates', async (t) => {
   }
   t.match(await server.query('create_query_template', { name: 'wrong', template: wrong }), {
     status: 400,
-    body: { path: '$.args.template.args[1].args.where.sku.$eq', error: /type text, but found int32/ },
+    body: { path: '$.args.template.args[1].args.where.sku', error: /type text, but found int32/ },
   })
 
   await server.must('create_query_template', {
@@ -393,11 +500,11 @@ tap.test('references have a limited length', async (t) => {
   })
   t.match(await server.query('bulk', [order, using(long)], USER), {
     status: 400,
-    body: { path: '$.args[1].args.where.id.$eq', error: /1000 characters/ },
+    body: { path: '$.args[1].args.where.id', error: /1000 characters/ },
   })
   t.match(await server.query('bulk', [order, using(deep)], USER), {
     status: 400,
-    body: { path: '$.args[1].args.where.id.$eq', error: 'a reference has at most 32 keys and indices' },
+    body: { path: '$.args[1].args.where.id', error: 'a reference has at most 32 keys and indices' },
   })
 })
 
@@ -563,6 +670,6 @@ tap.test('a short query cannot name a long value without end', async (t) => {
   t.match(await server.query('bulk', [select, count(2)]), { body: { 1: { count: 1 } } })
   t.match(await server.query('bulk', [select, count(65)]), {
     status: 400,
-    body: { path: '$.args[1].args.where.$or[64].body.$eq', error: /at most 67108864 characters/ },
+    body: { path: '$.args[1].args.where.$or[64].body', error: /at most 67108864 characters/ },
   })
 })
