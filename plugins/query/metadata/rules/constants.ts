@@ -64,13 +64,18 @@ const TIME_IN_UTC = new RegExp(`${TIME.source.slice(0, -1)}Z$`)
 /** Returns the scale of points in time, which are whole numbers of a unit. PostgreSQL reads no constant beyond a bound. */
 function timeScale(pattern: RegExp, read: (text: string) => bigint): Scale {
   const whole = { least: -(10n ** 18n), most: 10n ** 18n }
-  const isDate = (text: string) => pattern.test(text) && !Number.isNaN(Date.parse(text.slice(0, 10)))
+  const isDate = (text: string) => pattern.test(text) && isDay(text.slice(0, 10))
   return {
     kind: 'ordered',
     read: (text) => (isDate(text) ? String(read(text)) : undefined),
     compare: byNumber,
     whole,
   }
+}
+/** `Date` takes February 30 for a day in March. */
+function isDay(text: string): boolean {
+  const time = Date.parse(text)
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 function microseconds(text: string): bigint {
   const fraction = /\.(\d+)/.exec(text)?.[1] ?? ''
