@@ -74,7 +74,11 @@ interface Explained {
   readonly error?: { readonly error: string }
   readonly filter?: Rule
   readonly check?: Rule
-  readonly columns?: { readonly allowed: readonly string[]; readonly refused: readonly string[] }
+  readonly columns?: {
+    readonly allowed: readonly string[]
+    readonly refused: readonly string[]
+    readonly null?: readonly string[]
+  }
   readonly presets?: unknown
   readonly session: Readonly<Record<string, string | null>>
 }
@@ -101,6 +105,7 @@ function lines(explained: Explained, about: { role: string; operation: string; t
       Object.entries(session).map(([name, value]) => `${name} = ${value ?? '(not set)'}`),
     ),
     ...(columns ? section(`columns that ${about.role} may not ${about.operation}`, columns.refused) : []),
+    ...section(`columns that are null for ${about.role} in this row`, columns?.null ?? []),
     ...(presets === undefined ? [] : section('set by the server', [JSON.stringify(presets)])),
   ]
 }

@@ -12,7 +12,16 @@ import { ServiceError, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
 import { authorize } from '../plan/authorize.js'
 import { columnField } from '../plan/fields.js'
-import { type Field, type Op, type Operand, type Read, type TableRef, TRUE, type Write } from '../plan/ir.js'
+import {
+  type BoolExp,
+  type Field,
+  type Op,
+  type Operand,
+  type Read,
+  type TableRef,
+  TRUE,
+  type Write,
+} from '../plan/ir.js'
 import { type Action, type Names, namesFor } from '../plan/names.js'
 import { INT8 } from '../plan/operators.js'
 import { roleName } from '../session.js'
@@ -34,8 +43,15 @@ export interface PermissionExplained {
   readonly filter?: RuleResult
   /** The rule about the row after the action. */
   readonly check?: RuleResult
-  /** Columns that the role may select, insert or update, and the others. */
-  readonly columns?: { readonly allowed: readonly string[]; readonly refused: readonly string[] }
+  /**
+   * Columns that the role may select, insert or update, and the others. `null`: those of the allowed ones that are null in the
+   * row, because no part of an inherited role that has the column sees the row.
+   */
+  readonly columns?: {
+    readonly allowed: readonly string[]
+    readonly refused: readonly string[]
+    readonly null?: readonly string[]
+  }
   /** Values that the server sets, as the permission has them. */
   readonly presets?: Json
   /** Maximum number of rows of a select. */
@@ -103,7 +119,7 @@ export async function explainTrial(client: ClientBase, trial: Trial): Promise<Pe
   }
   const [statement] = emit(op, 'array')
   if (!statement) throw unexpectedPayload('explain_permission takes no rows of relationships', '$.args.object')
-  const found = { ...about, sql: statement.text }
+  let found: Omit<PermissionExplained, 'verdict'> = { ...about, sql: statement.text }
   try {
     let filter: RuleResult | undefined
     if (read) {
@@ -112,6 +128,10 @@ export async function explainTrial(client: ClientBase, trial: Trial): Promise<Pe
       if (rows.length === 0) return { verdict: 'refused', reason: 'row', ...found }
       filter = rows[0] as RuleResult
       if (filter.result !== true) return { verdict: 'refused', reason: 'filter', filter, ...found }
+    }
+    if (read && !write && about.columns) {
+      const hidden = await hiddenCells(client, read, row!.execution, trial)
+      if (hidden) found = { ...found, columns: { ...about.columns, null: hidden } }
     }
     const written = write && (await tryWrite(client, op as Write, write.execution, rule('check')))
     if (written?.affected === 0 && isSeenOnly(trial)) return { verdict: 'refused', reason: 'row', ...found }
@@ -184,6 +204,28 @@ export async function rowsFor(
   const values = bind(statements[0]!.params, execution.bindings)
   const rows = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject[]
   return rows.map(probe.result)
+}
+
+/** Returns the columns that a role sees in some rows, and not in the one of a read; undefined if it sees all in all rows. */
+async function hiddenCells(
+  client: ClientBase,
+  read: Read,
+  execution: Execution,
+  { role, action, catalog, table: ref }: PermissionRef,
+): Promise<readonly string[] | undefined> {
+  const table = catalog.tables.get(tableKey(ref))
+  const masks = action === 'select' && table ? permissionsOf(table, role)?.select?.masks : undefined
+  const columns = Object.entries(masks ?? {}).filter(([name]) => table?.columnsByName.has(name))
+  if (columns.length === 0) return undefined
+  const fields = columns.map(([key, place]): Field => ({
+    kind: 'condition',
+    key,
+    is: catalog.filters[place] as BoolExp,
+  }))
+  const statements = unnamed(emit({ ...read, fields, limit: TWO }, 'array'))
+  const values = bind(statements[0]!.params, execution.bindings)
+  const [row] = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject[]
+  return columns.flatMap(([name]) => (row?.[name] === true ? [] : [name]))
 }
 
 /**

@@ -47,6 +47,30 @@ async function shop(t: Test, http: object = {}): Promise<TestServer> {
 const why = (server: TestServer, question: object, as?: As) =>
   server.query('explain_permission', { role: 'user', session: ANNA, table: 'orders', ...question }, as)
 
+t.test('columns of an inherited role that no part sees in the row are said to be null', async (t) => {
+  const server = await shop(t)
+  const permit = (role: string, columns: readonly string[], filter: object) => ({
+    type: 'create_select_permission',
+    args: { table: 'orders', role, permission: { columns, filter } },
+  })
+  await server.must('bulk', [
+    permit('all', ['id'], {}),
+    permit('payer', ['id', 'total', 'secret'], { customer_id: 'X-Service-User-Id' }),
+    { type: 'set_role_inheritance', args: { role: 'both', roles: ['all', 'payer'] } },
+  ])
+  const columns = async (id: number, role = 'both') =>
+    (await why(server, { role, operation: 'select', key: { id } })).body.columns
+
+  const [allowed, refused] = [
+    ['id', 'total', 'secret'],
+    ['customer_id', 'state'],
+  ]
+  t.same(await columns(11), { allowed, refused, null: ['total', 'secret'] })
+  t.same(await columns(12), { allowed, refused, null: ['total', 'secret'] }, 'unknown is not true')
+  t.same(await columns(10), { allowed, refused, null: [] })
+  t.same(await columns(10, 'payer'), { allowed, refused }, 'a role that sees its columns in all rows')
+})
+
 t.test('a hidden row has the tree of the filter, with the values that it compares', async (t) => {
   const server = await shop(t)
   const { body } = await why(server, {

@@ -201,6 +201,33 @@ t.test('texts that look like session variables are found, with the right spellin
   )
 })
 
+t.test('roles without permissions are found where others inherit from them', async (t) => {
+  const inherit = (role: string, ...roles: string[]) => ({ type: 'set_role_inheritance', args: { role, roles } })
+  const sql = `create function add_up(a int) returns int language sql immutable as 'select a'`
+  const server = await shop(
+    t,
+    [['note', 'editor', 'select']],
+    [
+      inherit('chief', 'editr', 'caller', 'both'),
+      inherit('both', 'editor', 'nobody'),
+      { type: 'run_sql', args: { sql } },
+      { type: 'track_function', args: 'add_up' },
+      { type: 'create_function_permission', args: { function: 'add_up', role: 'caller' } },
+    ],
+  )
+  const { findings } = (await server.must('lint_metadata', {})) as { findings: readonly Found[] }
+
+  t.same(
+    findings
+      .filter(({ rule }) => rule === 'unknown-part')
+      .map(({ level, object, path, message }) => `${level} ${object} ${path}: ${message}`),
+    [
+      'warning inherited-role both $.roles[1]: the role inherits from "nobody", which has no permissions',
+      'warning inherited-role chief $.roles[0]: the role inherits from "editr", which has no permissions, did you mean "editor"?',
+    ],
+  )
+})
+
 t.test('columns with names of secrets are found where callers without credentials may read them', async (t) => {
   const columns = ['id', 'password', 'password_changed_at', 'token_count', 'content_hash', 'cardNumber', 'title']
   const server = await shop(t, [

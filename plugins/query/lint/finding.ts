@@ -10,6 +10,7 @@ export const RULES = {
   'misspelt-variable': 'A text that looks like a session variable is compared or set as it is.',
   'readable-secret': 'Anonymous callers may read a column that looks like a secret.',
   'caller-writable-rule': 'A role may write a column that decides what its own rule allows.',
+  'unknown-part': 'A role inherits from a role that has no permissions.',
   'unrunnable-template': 'No role but admin may run a query template.',
   'tenant-leak': 'A relationship leads from the rows of one tenant to the rows of all.',
   'write-without-read': 'A role may write rows that it may not select.',

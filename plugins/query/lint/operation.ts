@@ -9,6 +9,7 @@ import { readableSecrets } from './secrets.js'
 import { subjectsOf } from './subject.js'
 import { readTemplateUsage, type TemplateUsage } from './template-usage.js'
 import { unindexedRules } from './unindexed-rules.js'
+import { unknownParts } from './unknown-parts.js'
 import { writableRules } from './writable-rules.js'
 
 /** The operation that finds likely mistakes in the permissions and templates. */
@@ -18,7 +19,8 @@ export function lintOperation(data: Data, operations: Operations): Operation {
     args: args({}),
     async run(_args, call) {
       const catalog = data.catalogFor(call)
-      const subjects = subjectsOf(catalog, await data.metadata(call))
+      const metadata = await data.metadata(call)
+      const subjects = subjectsOf(catalog, metadata)
       const share = shareEffort()
       const findings = [
         ...subjects.flatMap((subject) => [
@@ -30,6 +32,7 @@ export function lintOperation(data: Data, operations: Operations): Operation {
           ...hiddenWrites(subject),
           ...disclosingAggregates(subject),
         ]),
+        ...unknownParts(metadata),
         ...(await unindexedRules(subjects, data, call)),
         ...(await readTemplateUsage(operations, call)).flatMap(unrunnable),
       ]
