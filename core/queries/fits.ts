@@ -1,12 +1,34 @@
 import { parseFailed, type ServiceError } from '../errors.js'
-import type { SqlType, TypeKind } from '../plan/ir.js'
+import type { Json } from '../json/parse.js'
+import type { Op, SqlType, TypeKind } from '../plan/ir.js'
 import type { JsonSchema } from './answer-schema.js'
+import { valuesIn } from './placeholders.js'
+import type { Place } from './places.js'
+
+/** @throws ServiceError 400 when a value cannot have the type of its place */
+export function assertFit(
+  op: Op,
+  values: readonly Json[],
+  placed: ReadonlyMap<Json, Place & { readonly from: JsonSchema }>,
+): void {
+  for (const { value, type } of valuesIn(op, values)) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      const place = placed.get(each)
+      const of = place && (Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
+      const wrong = of && misfit(place.use === 'list' ? elementOf(place.from) : place.from, of, place.path)
+      if (wrong) throw wrong
+    }
+  }
+}
+
+/** Returns the schema of the elements of a list. */
+export const elementOf = (schema: JsonSchema): JsonSchema => (schema['items'] as JsonSchema | undefined) ?? {}
 
 /**
  * Returns an error if no value of a schema can be a value of a PostgreSQL type. Texts may be values of any type that is
  * written as text, because only PostgreSQL can tell.
  */
-export function misfit(schema: JsonSchema, type: SqlType, path: string): ServiceError | undefined {
+function misfit(schema: JsonSchema, type: SqlType, path: string): ServiceError | undefined {
   const { type: json, format } = schema as { type?: string; format?: string }
   const kinds = ANY.has(type.kind) ? undefined : json && TAKEN_BY[json]
   if (!kinds) return undefined

@@ -6,8 +6,8 @@ import { describe, isObject } from '../plan/encode.js'
 import type { Op } from '../plan/ir.js'
 import { answerSchema, type FindTable, type JsonSchema } from './answer-schema.js'
 import { assertExpectable, type Expectation, readExpectation } from './expectation.js'
-import { misfit } from './fits.js'
-import { placeholder, valuesIn } from './placeholders.js'
+import { assertFit, elementOf } from './fits.js'
+import { placeholder } from './placeholders.js'
 import { fill, hasObjects, type Place, textFor } from './places.js'
 import { isReference, parseReference, type Reference, schemaAt, STEP_NAME } from './reference.js'
 
@@ -164,22 +164,6 @@ export function checkReferences(
   }
 }
 
-/** @throws ServiceError 400 when a value cannot have the type of its place */
-function assertFit(
-  op: Op,
-  values: readonly Json[],
-  placed: ReadonlyMap<Json, Place & { readonly from: JsonSchema }>,
-): void {
-  for (const { value, type } of valuesIn(op, values)) {
-    for (const each of Array.isArray(value) ? value : [value]) {
-      const place = placed.get(each)
-      const of = place && (Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
-      const wrong = of && misfit(place.use === 'list' ? elementOf(place.from) : place.from, of, place.path)
-      if (wrong) throw wrong
-    }
-  }
-}
-
 /** Returns the error about a filled query with its path in the query as written. */
 export function asWritten(error: unknown, places: readonly Place[]): unknown {
   if (!(error instanceof ServiceError)) return error
@@ -313,8 +297,6 @@ export function schemaOf(reference: Reference, known: AnswerSchemas, path: strin
   }
   throw parseFailed(`no earlier step has the name "${name}"${didYouMean(name, [...known.keys()])}`, path)
 }
-
-const elementOf = (schema: JsonSchema): JsonSchema => (schema['items'] as JsonSchema | undefined) ?? {}
 
 /** Checks what a place takes, whatever its type is. */
 function assertUse(from: JsonSchema, { use, path }: Place): void {

@@ -1,4 +1,4 @@
-import { assertAdmin, type Data, type Operation, ServiceError } from 'rowhouse'
+import { assertAdmin, type Data, type Json, type Operation, ServiceError, serviceError, textFor } from 'rowhouse'
 import type { Caller } from './caller.js'
 import type { Components } from './components.js'
 import { checkFileId } from './file-id.js'
@@ -36,7 +36,8 @@ const ARGS = {
       type: 'object',
       description: 'Who uploaded it; for admins only. Default: the caller.',
       properties: {
-        user_id: { anyOf: [{ type: 'integer' }, { type: 'string' }, { type: 'null' }] },
+        // Without a type, because integers may have more digits than a number of JavaScript.
+        user_id: { description: 'An integer, a string or null.' },
         user_role: { type: 'string' },
       },
       required: ['user_id', 'user_role'],
@@ -61,13 +62,18 @@ const RECORD = {
 } as const
 
 interface Uploader {
-  readonly user_id: number | string | null
+  readonly user_id: unknown
   readonly user_role: string
 }
-const uploaderOf = ({ user_id: id, user_role: role }: Uploader): Caller => ({
-  userId: id === null ? null : String(id),
-  role,
-})
+
+/** @throws ServiceError 400 parse-failed */
+function uploaderOf({ user_id: id, user_role: role }: Uploader): Caller {
+  const userId = textFor(id as Json)
+  if (userId !== null && !(typeof userId === 'string' && (typeof id === 'string' || /^-?\d+$/.test(userId)))) {
+    throw serviceError('parse-failed', 'expecting an integer, a string or null', '$.args.uploader.user_id')
+  }
+  return { userId, role }
+}
 
 function atFileId<T>(fn: () => T): T {
   try {

@@ -40,7 +40,7 @@ const pending = {
       minimum: 0,
       default: 100,
       description:
-        'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns them off.',
+        'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. With 0 there are none: each is a 400.',
     },
   },
   additionalProperties: false,

@@ -1,7 +1,7 @@
 import { type Data, serviceError, type Transaction } from 'rowhouse'
 import type { Caller } from './caller.js'
 import type { FilestoreConfig } from './config.js'
-import { uploadLost } from './errors.js'
+import { badRequest, uploadLost } from './errors.js'
 import type { NewFile, StoredBlob } from './files.js'
 
 /** Uploads that become files with the commit of a transaction. What nobody attaches is left to the collector. */
@@ -19,8 +19,11 @@ export class PendingFiles {
     this.holdText = holdText(userId === 'integer' ? 'bigint' : 'text')
   }
 
-  /** @throws ServiceError 429 when one more pending upload exceeds the limit of the caller */
+  /** @throws ServiceError 429 when one more pending upload exceeds the limit of the caller; 400 when there are none at all */
   async requireRoom({ id, userId, role, pending }: NewFile, transaction?: Transaction): Promise<void> {
+    if (this.maxPerUser === 0) {
+      throw badRequest('pending uploads are turned off (plugins.filestore.pending.maxPerUser is 0)')
+    }
     const [row] = await this.data.query<{ others: number }>(OTHERS, [pending, id, userId, role], transaction)
     if ((row?.others ?? 0) < this.maxPerUser) return
     const message = `the limit of ${this.maxPerUser} pending uploads is reached (plugins.filestore.pending.maxPerUser)`

@@ -135,6 +135,19 @@ tap.test('a pending upload belongs to its user and role', async (t) => {
   })
   t.equal(await bytesOf(server, 'a'), 'again')
 
+  const large = '9007199254740993'
+  const sent = async (user_id: string) => {
+    const body = `{"type": "attach_file", "args": {"file_id": "large", "uploader": {"user_id": ${user_id}, "user_role": "user"}}}`
+    return server.fetch('/v1/query', { method: 'POST', body }, admin)
+  }
+  for (const id of [large, `"${large}"`]) {
+    t.equal((await upload(server, 'large', 'x', as(large, 'user'), 'PUT')).status, 200)
+    t.match((await sent(id)).text, /"user_id" ?: ?9007199254740993/, id)
+  }
+  for (const id of ['1.5', '1e400', '1e21', 'true', '{}']) {
+    t.match(await sent(id), { status: 400, body: { path: '$.args.uploader.user_id' } }, id)
+  }
+
   t.match(await upload(server, 'c', 'x', as('1', 'none')), { status: 403 })
   t.match(await upload(server, 'c', 'x', user, 'PUT', { 'If-Match': '*' }), { status: 400 })
   t.match(await server.put('c?pending=maybe', 'x'), { status: 200 }, 'it is part of the id when it is encoded')
@@ -204,6 +217,14 @@ tap.test('what nobody attaches is collected', async (t) => {
   t.match(await server.query('attach_file', { file_id: 'kept' }, admin), { status: 200 })
   t.equal(await bytesOf(server, 'kept'), 'kept')
   t.equal(await count('svc_pending_file'), 0)
+})
+
+tap.test('pending uploads can be turned off', async (t) => {
+  const server = await filestore(t, { permissions, pending: { maxPerUser: 0 } })
+  t.match(await upload(server, 'a', 'x', user), {
+    status: 400,
+    body: { code: 'bad_request', message: /turned off.*maxPerUser is 0/ },
+  })
 })
 
 tap.test('resumable uploads, forms and repeated uploads stay pending, too', async (t) => {
