@@ -288,6 +288,11 @@ tap.test('what cannot exist or fit is refused before anything runs', async (t) =
     '[1].args[0].args.$set.note',
     /no earlier step/,
   )
+  const unknown = { type: 'count', args: { table: 'item', where: { nothing: 1 } } }
+  await refused([{ ...unknown, as: 'unknown' }], '[1].args.where.nothing', /nothing/)
+  await refused([{ ...unknown, expect: { rows: 0 } }], '[1].args.where.nothing', /nothing/)
+  t.match(await server.query('bulk', [order, unknown]), { status: 400, body: { path: '$.args[1].args.where.nothing' } })
+  t.notSame(await next(), before, 'a member whose answer nothing uses is checked when it runs')
 })
 
 tap.test('a value that turns out to be missing or null is refused, and all is rolled back', async (t) => {
