@@ -16,6 +16,9 @@ const outgoing = new Outgoing()
 const prepared = new WeakMap<object, number>()
 const MAX_PREPARED = 500
 
+/** When the last query of a connection ended. */
+const endedAt = new WeakMap<object, number>()
+
 /** Without what this one does itself. */
 const PgQuery = pg.Query as unknown as new (config: { readonly text: string }) => object
 
@@ -33,7 +36,7 @@ export function isFull(client: ClientBase): boolean {
  */
 export class CellQuery extends PgQuery implements Submittable {
   readonly answer: Promise<string | null>
-  /** Time from sending to the result or error, in milliseconds; NaN before. */
+  /** Time from sending, or from the end of the one before it, to the result or error, in milliseconds; NaN before. */
   ms = NaN
   private startedAt = NaN
   private cell: string | null = null
@@ -81,14 +84,20 @@ export class CellQuery extends PgQuery implements Submittable {
     this.cell = this.isRow ? JSON.stringify([fields]) : (fields[0] ?? null)
   }
 
-  handleError(error: Error): void {
-    this.ms = performance.now() - this.startedAt
+  handleError(error: Error, connection: object): void {
+    this.end(connection)
     this.reject(error)
   }
 
-  handleReadyForQuery(): void {
-    this.ms = performance.now() - this.startedAt
+  handleReadyForQuery(connection: object): void {
+    this.end(connection)
     this.resolve(this.cell)
+  }
+
+  private end(connection: object): void {
+    const now = performance.now()
+    this.ms = now - Math.max(this.startedAt, endedAt.get(connection) ?? 0)
+    endedAt.set(connection, now)
   }
 
   handleRowDescription(): void {}

@@ -64,11 +64,14 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
   }
 }
 
-/** Returns whether a member may start before the earlier ones have answered: a failure of theirs then undoes it. */
+/**
+ * Returns whether a member may start before the earlier ones have answered: a failure of theirs then undoes it, and it has no
+ * limit of its own that their time would count for.
+ */
 function mayOverlap(member: Json, operations: Operations, hasSteps: boolean): boolean {
   if (!isObject(member) || (hasSteps && mayRefer(member))) return false
   const operation = operations.get(member['type'] as string)
-  return operation?.templatable !== 'queries' && (operation?.lift !== undefined || operation?.undoable === true)
+  return operation?.undoable === true && operation.timeoutMs === 0 && operation.templatable !== 'queries'
 }
 
 const TRACK = ['track_table', 'add_existing_table_or_view']

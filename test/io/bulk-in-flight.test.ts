@@ -2,6 +2,7 @@ import pg from 'pg'
 import t from 'tap'
 import { freshDatabase } from '../kit/database.js'
 import { startProxy } from '../kit/proxy.js'
+import { patience } from '../kit/patience.js'
 import { testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -75,4 +76,29 @@ t.test('the first of several errors is told, and nothing remains', async (t) => 
     ),
     { status: 200 },
   )
+})
+
+t.test('the time of a member does not count for those after it', async (t) => {
+  const limit = 2 * Math.round(patience(1000))
+  const slow = await testServer(t, {
+    databaseUrl: url,
+    notify: true,
+    providers: { email: { memory: new URL('../../providers/email/memory.js', import.meta.url) } },
+    config: {
+      database: { statementTimeoutMs: limit, slowQueryMs: limit / 2 },
+      providers: { email: { default: 'memory', memory: {} } },
+    },
+  })
+  await database.query(`create view sleeper as select 1 as id, pg_sleep(${0.6 * limit} / 1000.0)::text as text`)
+  await slow.must('track_table', 'sleeper')
+  const read = { type: 'select', args: { table: 'sleeper', columns: ['text'] } }
+  const mail = { to: 'ann@example.com', from: 'shop@example.com', sub: 'Hello', text: 'Hello' }
+
+  const answer = await slow.query('bulk', [read, read, { type: 'send_email', args: mail }])
+
+  t.match(answer, { status: 200 })
+  await slow.must('bulk', [read, { type: 'count', args: { table: 'second' } }])
+  const { queries } = await slow.must('slow_queries', {})
+  t.ok(queries.some(({ sql }: { sql: string }) => sql.includes('"sleeper"')))
+  t.notOk(queries.some(({ sql }: { sql: string }) => sql.includes('"second"')))
 })
