@@ -74,8 +74,9 @@ async function ofRegistry(
   return ok
 }
 
-const withPackages = (files: readonly string[], folder: string): Promise<boolean> =>
-  onCluster(files, { [TEST_PACKAGES]: folder }, { first: true })
+function withPackages(files: readonly string[], folder: string): Promise<boolean> {
+  return onCluster(files, { [TEST_PACKAGES]: folder }, { first: true })
+}
 
 /** The package, and the API with it. */
 async function ofPackage(folder: string): Promise<boolean> {
