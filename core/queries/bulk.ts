@@ -53,7 +53,7 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
             await readAhead(data, metadata, inner)
             readUntil = i + metadata.length
           }
-          if (!mayOverlap(member, operations, steps !== undefined)) await answers.all()
+          if (!mayOverlap(member, operations, steps !== undefined)) await answers.settled()
           await answers.start((onSent) =>
             steps ? steps(i, onSent) : underMemberAsync(i, () => runQuery(member, { ...inner, onSent })),
           )

@@ -18,15 +18,20 @@ export class InOrder {
     await new Promise<void>((resolve, reject) => {
       const answer = run(resolve)
       answers.push(answer)
-      answer.then(() => resolve(), () => this.all().catch(reject)) // prettier-ignore
+      answer.then(() => resolve(), () => this.settled().catch(reject)) // prettier-ignore
     })
+  }
+
+  /** Waits for those that have started. Fails with their first error. */
+  async settled(): Promise<void> {
+    let known = this.succeeded
+    for (; known < this.answers.length; known++) await this.answers[known]
+    this.succeeded = known
   }
 
   /** Returns the answers of those that have started. Fails with their first error. */
   async all(): Promise<readonly string[]> {
-    let known = this.succeeded
-    for (; known < this.answers.length; known++) await this.answers[known]
-    this.succeeded = known
+    await this.settled()
     return Promise.all(this.answers)
   }
 }

@@ -57,7 +57,7 @@ t.test('a member with a reference waits', async (t) => {
   t.match(await server.query('select', { table: 'second', columns: ['n'], where: { id: 2 } }), { body: [{ n: 2 }] })
 })
 
-t.test('the first of several errors is told, and nothing remains', async (t) => {
+t.test('the answer has the first of several errors, and nothing is stored', async (t) => {
   const members = [insert('second', { id: 3 }), insert('first', { id: 1 }), insert('second', { id: 1 })]
   const none = { type: 'insert', args: { table: 'none', objects: [] } }
 
