@@ -28,6 +28,8 @@ export interface Call {
   readonly steps?: Steps | undefined
   /** Called when the last statement of the operation was sent, for a `bulk` that then sends its next member. */
   readonly onSent?: (() => void) | undefined
+  /** Present in a member of a `bulk` that starts before the one before it has answered, which this waits for. */
+  readonly earlier?: Promise<unknown> | undefined
   /** Paths in the query of values that came from elsewhere, such as arguments of a template: nothing in them is a reference. */
   readonly values?: readonly string[] | undefined
   /** Headers of the request and of its answer, if it came by HTTP. */

@@ -122,14 +122,21 @@ async function runWithin(
 ): Promise<Answer> {
   const abort = new AbortController()
   let timer: NodeJS.Timeout | undefined
+  let hasEnded = false
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
+    const onLate = () => {
       const message = `the operation "${type}" took longer than ${timeoutMs / 1000} s`
       const error = serviceError('timeout', message)
       reject(error)
       call.transaction?.abort(error)
       abort.abort(error)
-    }, timeoutMs)
+    }
+    const startTimer = () => {
+      if (!hasEnded) timer = setTimeout(onLate, timeoutMs)
+    }
+    // The time of earlier members of a bulk does not count.
+    if (call.earlier) call.earlier.then(startTimer, startTimer)
+    else startTimer()
   })
   try {
     return await Promise.race([
@@ -137,6 +144,7 @@ async function runWithin(
       late,
     ])
   } finally {
+    hasEnded = true
     clearTimeout(timer)
   }
 }

@@ -54,8 +54,8 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
             readUntil = i + metadata.length
           }
           if (!mayOverlap(member, operations, steps !== undefined)) await answers.settled()
-          await answers.start((onSent) =>
-            steps ? steps(i, onSent) : underMemberAsync(i, () => runQuery(member, { ...inner, onSent })),
+          await answers.start((order) =>
+            steps ? steps(i, order) : underMemberAsync(i, () => runQuery(member, { ...inner, ...order })),
           )
         }
         return { kind: 'text', text: `[${(await answers.all()).join(',')}]` }
@@ -65,13 +65,13 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
 }
 
 /**
- * Returns whether a member may start before the earlier ones have answered: a failure of theirs then undoes it, and it has no
- * limit of its own that their time would count for.
+ * Returns whether a member may start before the earlier ones have answered: it needs nothing of them, and a failure of theirs
+ * undoes it.
  */
 function mayOverlap(member: Json, operations: Operations, hasSteps: boolean): boolean {
   if (!isObject(member) || (hasSteps && mayRefer(member))) return false
   const operation = operations.get(member['type'] as string)
-  return operation?.undoable === true && operation.timeoutMs === 0 && operation.templatable !== 'queries'
+  return operation?.undoable === true && operation.templatable !== 'queries'
 }
 
 const TRACK = ['track_table', 'add_existing_table_or_view']

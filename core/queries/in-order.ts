@@ -9,14 +9,16 @@ export class InOrder {
 
   /**
    * Starts a function.
-   * @param run calls `onSent` when only its answer is missing
+   * @param run calls `onSent` when only its answer is missing. `earlier` is the answer of the one before
    * @returns when the next may start. Fails with the first error of those that have started
    */
-  async start(run: (onSent: () => void) => Promise<string>): Promise<void> {
+  async start(
+    run: (place: { onSent: () => void; earlier: Promise<string> | undefined }) => Promise<string>,
+  ): Promise<void> {
     const { answers } = this
     await answers[answers.length - MAX_IN_FLIGHT]
     await new Promise<void>((resolve, reject) => {
-      const answer = run(resolve)
+      const answer = run({ onSent: resolve, earlier: answers.at(-1) })
       answers.push(answer)
       answer.then(() => resolve(), () => this.settled().catch(reject)) // prettier-ignore
     })

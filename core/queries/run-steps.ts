@@ -49,8 +49,8 @@ export interface StepTools {
   spendValue(value: Json, path: string): void
 }
 
-/** Runs the member `i`, which calls `onSent` when it has sent its last statement. */
-type RunStep = (i: number, onSent: () => void) => Promise<string>
+/** Runs the member `i`. */
+type RunStep = (i: number, order: Pick<Call, 'onSent' | 'earlier'>) => Promise<string>
 
 /**
  * Prepares the members of a bulk that have names, references or expectations.
@@ -86,9 +86,9 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
     }
   }
 
-  return async (i, onSent) => {
+  return async (i, order) => {
     if (i >= checked) await check(i)
-    const own = { ...call, onSent, values: within(call.values, at('$.args', i)) }
+    const own = { ...call, ...order, values: within(call.values, at('$.args', i)) }
     return underMemberAsync(i, () => runStep(steps[i] as Step, answers, tools, own))
   }
 }

@@ -11,7 +11,12 @@ const database = new pg.Client(url)
 await database.connect()
 t.teardown(() => database.end())
 const proxy = await startProxy(t, url)
-const server = await testServer(t, { databaseUrl: proxy.url })
+const MAIL = {
+  notify: true,
+  providers: { email: { memory: new URL('../../providers/email/memory.js', import.meta.url) } },
+}
+const CATCHER = { providers: { email: { default: 'memory', memory: {} } } }
+const server = await testServer(t, { databaseUrl: proxy.url, ...MAIL, config: CATCHER })
 await database.query('create table first (id int primary key); create table second (id int primary key, n int)')
 for (const table of ['first', 'second']) await server.must('track_table', table)
 
@@ -20,6 +25,10 @@ const insert = (table: string, object: object, more: object = {}) => ({
   type: 'insert',
   args: { table, objects: [object], returning: ['id'] },
 })
+const mail = {
+  type: 'send_email',
+  args: { to: 'ann@example.com', from: 'shop@example.com', sub: 'Hello', text: 'Hello' },
+}
 /** Runs `fn` while statements wait that write to `first`. */
 async function whileLocked(fn: () => Promise<unknown>): Promise<void> {
   await database.query('begin; lock table first in exclusive mode')
@@ -30,13 +39,14 @@ async function whileLocked(fn: () => Promise<unknown>): Promise<void> {
 t.test('a bulk sends a member before the one before it has answered', async (t) => {
   let answer: ReturnType<typeof server.query> | undefined
   await whileLocked(async () => {
-    answer = server.query('bulk', [insert('first', { id: 1 }), insert('second', { id: 1 })])
+    answer = server.query('bulk', [insert('first', { id: 1 }), insert('second', { id: 1 }), mail])
     await until('the second is sent', async () => proxy.sentTimes('into "public"."second"') === 1)
+    await until('the mail is sent', async () => proxy.sentTimes('insert into svc_catalog.svc_outbox ') === 1)
   })
 
   t.match(await answer, {
     status: 200,
-    text: '[{"affected_rows":1,"returning":[{"id":1}]},{"affected_rows":1,"returning":[{"id":1}]}]',
+    text: /^\[{"affected_rows":1,"returning":\[{"id":1}\]},{"affected_rows":1,"returning":\[{"id":1}\]},{"id":/,
   })
 })
 
@@ -82,19 +92,14 @@ t.test('the time of a member does not count for those after it', async (t) => {
   const limit = 2 * Math.round(patience(1000))
   const slow = await testServer(t, {
     databaseUrl: url,
-    notify: true,
-    providers: { email: { memory: new URL('../../providers/email/memory.js', import.meta.url) } },
-    config: {
-      database: { statementTimeoutMs: limit, slowQueryMs: limit / 2 },
-      providers: { email: { default: 'memory', memory: {} } },
-    },
+    ...MAIL,
+    config: { ...CATCHER, database: { statementTimeoutMs: limit, slowQueryMs: limit / 2 } },
   })
   await database.query(`create view sleeper as select 1 as id, pg_sleep(${0.6 * limit} / 1000.0)::text as text`)
   await slow.must('track_table', 'sleeper')
   const read = { type: 'select', args: { table: 'sleeper', columns: ['text'] } }
-  const mail = { to: 'ann@example.com', from: 'shop@example.com', sub: 'Hello', text: 'Hello' }
 
-  const answer = await slow.query('bulk', [read, read, { type: 'send_email', args: mail }])
+  const answer = await slow.query('bulk', [read, read, mail])
 
   t.match(answer, { status: 200 })
   await slow.must('bulk', [read, { type: 'count', args: { table: 'second' } }])
