@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../log.js'
 import type { HttpConfig } from './config.js'
 import { reset, type Traffic } from './traffic.js'
@@ -37,6 +37,8 @@ const QUIET_MS = 1_000
 /** Maximum time to receive the rest of an unwanted body, in milliseconds. */
 const LEFTOVER_MS = 5_000
 const POLL_MS = 25
+/** Maximum number of connections that are accepted before the socket closes, as many as can wait for it. */
+const MAX_WAITING = 511
 /** Maximum number of pending responses on one connection. Further requests close the connection. */
 const MAX_PENDING = 100
 
@@ -45,6 +47,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   /** Pending responses by open connection. */
   const sockets = new Map<Socket, Set<ServerResponse>>()
   let state: Listener['state'] = 'open'
+  let accepted = 0
   let underWay = 0
   let lastRequestAt = 0
   let drained: Promise<void> | undefined
@@ -68,6 +71,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   // Node would drop further header lines silently. Their total size is limited, and the count is checked later.
   server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
+    accepted++
     const pending = new Set<ServerResponse>()
     sockets.set(socket, pending)
     socket.once('close', () => {
@@ -121,6 +125,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     log.info({ underWay, connections: sockets.size }, 'draining')
     if (!atOnce) await sleep(config.drainDelayMs)
     state = 'draining'
+    await acceptWaiting()
     // Closes only the listening socket. The server's own `close` also ends idle connections, which may carry the next
     // request already.
     NetServer.prototype.close.call(server)
@@ -128,9 +133,20 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     while (sockets.size > 0 && performance.now() < deadline) {
       if (underWay === 0 && performance.now() - lastRequestAt > QUIET_MS) endIdle()
       await sleep(POLL_MS)
+      // On a busy machine requests may have arrived that this process has not read.
+      await setImmediate()
     }
     if (underWay > 0) log.warn({ underWay }, 'in-flight requests did not finish in time; closing their connections')
     return close()
+  }
+
+  /** Accepts the connections that wait: closing the socket would reset them. */
+  async function acceptWaiting(): Promise<void> {
+    // Each round of the event loop accepts one.
+    for (let before = -1, round = 0; before !== accepted && round < MAX_WAITING; round++) {
+      before = accepted
+      await setImmediate()
+    }
   }
 
   function endIdle(): void {

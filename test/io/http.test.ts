@@ -3,7 +3,7 @@ import { Agent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { Readable, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { SignJWT } from 'jose'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -552,6 +552,31 @@ t.test('a drain', async (t) => {
     await app.drain()
     agent.destroy()
   })
+  await t.test('serves the connections that wait', async (t) => {
+    const { app, base } = await start(t)
+    await setImmediate()
+    const waiting = Array.from({ length: 20 }, () => once200(`${base}/echo`, new Agent()))
+    // By then the system has connected them, and the server has not accepted them.
+    process.nextTick(() => process.nextTick(stall, 50))
+    const drained = app.drain()
+    t.same(await Promise.all(waiting), Array<string>(20).fill('ok'))
+    await drained
+  })
+  await t.test('reads what has come before it ends connections, also on a busy machine', async (t) => {
+    const { app, base } = await start(t)
+    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
+    await once(socket, 'connect')
+    socket.write('GET /echo HTTP/1.1\r\nHost: a\r\n\r\n')
+    await once(socket, 'data')
+    const drained = app.drain()
+    await until(() => app.state === 'draining')
+    // After it come the timers, before what has arrived.
+    await setImmediate()
+    socket.write('GET /echo HTTP/1.1\r\nHost: a\r\n\r\n')
+    stall(1_200)
+    t.match(String((await Promise.race([once(socket, 'data'), once(socket, 'close')]))[0]), /200 OK/)
+    await drained
+  })
   await t.test('answers with Connection: close, and cuts what does not end in time', async (t) => {
     const { app, base, get, calls } = await start(t, { drainTimeoutMs: patience(2_000) })
     const stuck = t.rejects(get('/wait'))
@@ -881,6 +906,9 @@ function filled(schema: Schema, config: object): unknown {
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(5)
 }
+
+/** Keeps the process from doing anything, as a busy machine does. */
+const stall = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 
 /** One GET on a connection of the agent: a refused connection is not a failed request. */
 function once200(url: string, agent: Agent): Promise<'ok' | 'refused' | 'failed'> {

@@ -173,7 +173,7 @@ t.test('rows by id, by ids and by reference', async (t) => {
   }
   const anonymous = await providerOf('anonymous')
   const { data } = await anonymous.getList('product', { ...page, pagination: { page: 1, perPage: 1000 } })
-  const sql = 'select id, name, category, price from product where stock > 0 order by id desc limit 100'
+  const sql = 'select id, name, category, price, picture from product where stock > 0 order by id desc limit 100'
   t.strictSame(data, await here.rows(sql), 'anonymous: the columns and rows of its permission')
 })
 
