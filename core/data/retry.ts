@@ -1,10 +1,11 @@
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isConnectionError, isSilence } from '../db/database.js'
 import { isConflict, isStale } from '../db/errors.js'
 import type { Job, Lane } from '../db/lane.js'
 import type { Snapshots } from './snapshots.js'
 
 const TRIES = 3
+const NOTICE_MS = 20
 
 /** Retries a transaction that the database rolled back in a conflict. */
 export async function retryOnConflict<T>(run: () => Promise<T>): Promise<T> {
@@ -35,8 +36,8 @@ export function retryOnLostConnection({ cell, rows, write }: Lane): Lane {
     (job: Job): Promise<T> =>
       read(job).catch(async (error: unknown) => {
         if (!isConnectionError(error) || isSilence(error) || job.signal.aborted) throw error
-        // Other connections may have dropped with it; gives the pool a turn to notice.
-        await setImmediate()
+        // Other connections may have dropped with it; gives the pool time to notice.
+        await sleep(NOTICE_MS)
         return read(job)
       })
   return { cell: withRetry(cell), rows: withRetry(rows), write }
