@@ -19,7 +19,7 @@ import { type Difference, tryProperty } from '../kit/noninterference/property.js
  * `ROWHOUSE_NONINTERFERENCE_CASES` is how many requests are tried, `ROWHOUSE_NONINTERFERENCE_SEED` chooses others, and
  * with `ROWHOUSE_NONINTERFERENCE_ALL=1` one difference of each kind is told, not only the first.
  */
-const CASES = Number(process.env['ROWHOUSE_NONINTERFERENCE_CASES'] ?? 3_000)
+const CASES = Number(process.env['ROWHOUSE_NONINTERFERENCE_CASES'] ?? 1_500)
 /** Enough requests to use every operator. */
 const MANY = 6_000
 const SEED = Number(process.env['ROWHOUSE_NONINTERFERENCE_SEED'] ?? 20240607)
