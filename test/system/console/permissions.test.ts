@@ -221,6 +221,11 @@ t.test('an admin makes a role of others, sees what it inherits, and replaces som
   await page.getByRole('button', { name: 'Undo changes' }).click()
   await inherited.waitFor()
 
+  await open(`permissions/why?table=article&role=editor&operation=select&user=1&key=${encodeURIComponent('{"id":1}')}`)
+  await page.getByText('Null in this row').waitFor()
+  t.match(await page.getByRole('region', { name: 'Why?' }).innerText(), /Null in this row\s+score/)
+  t.same(await accessibility(page), [])
+
   await open('permissions')
   await page.getByRole('button', { name: 'Inherited roles' }).click()
   await dialog.getByRole('button', { name: 'Change editor' }).click()

@@ -10,7 +10,12 @@ export interface Explained {
   readonly error?: { readonly path: string; readonly error: string; readonly code: string }
   readonly filter?: RuleResult
   readonly check?: RuleResult
-  readonly columns?: { readonly allowed: readonly string[]; readonly refused: readonly string[] }
+  readonly columns?: {
+    readonly allowed: readonly string[]
+    readonly refused: readonly string[]
+    /** Those that the role may read, but that no part of it sees in this row. */
+    readonly null?: readonly string[]
+  }
   readonly presets?: Json
   readonly limit?: number
   readonly session?: Readonly<Record<string, string | null>>
@@ -78,6 +83,7 @@ export function Why({
         ))}
         {columns && <Fact name={`Columns to ${about.operation ?? 'use'}`}>{namesOf(columns.allowed)}</Fact>}
         {columns && columns.refused.length > 0 && <Fact name="Other columns">{namesOf(columns.refused)}</Fact>}
+        {columns?.null && columns.null.length > 0 && <Fact name="Null in this row">{namesOf(columns.null)}</Fact>}
         {presets !== undefined && presets !== null && (
           <Fact name="Set by the server">
             <code>{JSON.stringify(presets)}</code>
