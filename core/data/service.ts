@@ -138,7 +138,8 @@ export async function openData(database: Database, options: DataOptions): Promis
     return {
       bindings: { values, variables: call.session.variables },
       // Tags differ for each request.
-      prepare: !pooled && plan !== undefined && tags === undefined && plans.isRepeated(plan),
+      prepare:
+        !pooled && !call.transaction?.discarded && plan !== undefined && tags === undefined && plans.isRepeated(plan),
       tags,
       shape,
       isCached: plan && plans.isCached(plan),
@@ -274,7 +275,8 @@ export async function openData(database: Database, options: DataOptions): Promis
     values: readonly unknown[] = [],
     inside?: Transaction,
   ) => {
-    const name = pooled ? {} : { name: nameOf(text) }
+    // After the SQL of an admin, the connection may not know what was prepared.
+    const name = pooled || inside?.discarded ? {} : { name: nameOf(text) }
     const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
     return inside ? ask(await inside.connection()) : retried(undefined, () => withClient(database.main, ask))
   }

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextRound, setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../log.js'
 import type { HttpConfig } from './config.js'
 import { reset, type Traffic } from './traffic.js'
@@ -124,8 +124,8 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     state = 'leaving'
     log.info({ underWay, connections: sockets.size }, 'draining')
     if (!atOnce) await sleep(config.drainDelayMs)
-    state = 'draining'
     await acceptWaiting()
+    state = 'draining'
     // Closes only the listening socket. The server's own `close` also ends idle connections, which may carry the next
     // request already.
     NetServer.prototype.close.call(server)
@@ -134,7 +134,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
       if (underWay === 0 && performance.now() - lastRequestAt > QUIET_MS) endIdle()
       await sleep(POLL_MS)
       // On a busy machine requests may have arrived that this process has not read.
-      await setImmediate()
+      await nextRound()
     }
     if (underWay > 0) log.warn({ underWay }, 'in-flight requests did not finish in time; closing their connections')
     return close()
@@ -142,10 +142,11 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
 
   /** Accepts the connections that wait: closing the socket would reset them. */
   async function acceptWaiting(): Promise<void> {
-    // Each round of the event loop accepts one.
+    // The first may come before this round of the event loop accepts. Each round accepts one.
+    await nextRound()
     for (let before = -1, round = 0; before !== accepted && round < MAX_WAITING; round++) {
       before = accepted
-      await setImmediate()
+      await nextRound()
     }
   }
 

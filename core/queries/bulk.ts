@@ -7,7 +7,7 @@ import { describe, isObject } from '../plan/encode.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'
 import { InOrder } from './in-order.js'
 import { startSteps } from './run-steps.js'
-import { hasSteps, mayRefer, underMemberAsync } from './steps.js'
+import { hasSteps, refers, underMemberAsync } from './steps.js'
 
 const MAX_MEMBERS = 1000
 /** Characters: each use of a value counts, because a short query can name a long value many times. */
@@ -45,10 +45,11 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
           call.steps || hasSteps(args)
             ? startSteps(args, { data, operations, runQuery, spend, spendValue }, inner)
             : undefined
-        const answers = new InOrder()
+        const answers = new InOrder(inner.earlier)
         let readUntil = 0
         for (const [i, member] of args.entries()) {
           if (i >= readUntil && isAdmin(call.session) && tracks(member)) {
+            await answers.settled()
             const metadata = metadataFrom(args, i, operations)
             await readAhead(data, metadata, inner)
             readUntil = i + metadata.length
@@ -69,7 +70,7 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
  * undoes it.
  */
 function mayOverlap(member: Json, operations: Operations, hasSteps: boolean): boolean {
-  if (!isObject(member) || (hasSteps && mayRefer(member))) return false
+  if (!isObject(member) || (hasSteps && refers(member))) return false
   const operation = operations.get(member['type'] as string)
   return operation?.undoable === true && operation.templatable !== 'queries'
 }

@@ -7,18 +7,21 @@ export class InOrder {
   /** How many are known to have succeeded. */
   private succeeded = 0
 
+  /** @param before what has to end before the first function has the time for itself */
+  constructor(private readonly before?: Promise<unknown>) {}
+
   /**
    * Starts a function.
-   * @param run calls `onSent` when only its answer is missing. `earlier` is the answer of the one before
+   * @param run calls `onSent` when only its answer is missing. `earlier` ends when the one before has its answer
    * @returns when the next may start. Fails with the first error of those that have started
    */
   async start(
-    run: (place: { onSent: () => void; earlier: Promise<string> | undefined }) => Promise<string>,
+    run: (place: { onSent: () => void; earlier: Promise<unknown> | undefined }) => Promise<string>,
   ): Promise<void> {
     const { answers } = this
     await answers[answers.length - MAX_IN_FLIGHT]
     await new Promise<void>((resolve, reject) => {
-      const answer = run({ onSent: resolve, earlier: answers.at(-1) })
+      const answer = run({ onSent: resolve, earlier: answers.at(-1) ?? this.before })
       answers.push(answer)
       answer.then(() => resolve(), () => this.settled().catch(reject)) // prettier-ignore
     })

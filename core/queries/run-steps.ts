@@ -187,7 +187,8 @@ async function runStep(step: Step, answers: Answers, tools: StepTools, call: Cal
       },
       call.values,
     )
-    const onSent = forEach || isBulk ? undefined : call.onSent
+    // What follows a failed expectation does not start.
+    const onSent = forEach || isBulk || expect ? undefined : call.onSent
     const answer = await tools.runQuery(filled, { ...call, onSent, steps: isBulk ? known : undefined })
     if (expect) assertExpected(expect, parseJson(answer, OF_ANSWERS), '$.expect')
     return answer

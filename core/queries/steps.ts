@@ -38,8 +38,11 @@ export function hasSteps(members: readonly Json[]): boolean {
   })
 }
 
+/** Returns whether a member of a bulk may use the answers of others. */
+export const refers = (member: JsonObject): boolean => (member['for_each'] ?? null) !== null || mayRefer(member)
+
 /** Returns whether a query may have references. */
-export function mayRefer(value: Json): boolean {
+function mayRefer(value: Json): boolean {
   if (value instanceof Rows) return hasObjects(value)
   if (Array.isArray(value)) return value.some(mayRefer)
   return isObject(value) && ('$ref' in value || Object.values(value).some(mayRefer))

@@ -203,6 +203,18 @@ t.test('without a check of the metadata, what it breaks is inconsistent', async 
   t.match(await server.query('select', { table: 'note', columns: ['*'] }), { status: 200 })
 })
 
+t.test('members of a bulk do without the prepared statements that it has thrown away', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table note (id int)' })
+  await server.must('track_table', 'note')
+  const select = { type: 'select', args: { table: 'note', columns: ['id'] } }
+  const throwAway = { type: 'run_sql', args: { sql: 'deallocate all' } }
+
+  const answer = await server.query('bulk', [...Array<object>(5).fill(select), throwAway, select])
+
+  t.match(answer, { status: 200, body: { length: 7 } })
+})
+
 async function connections(url: string): Promise<number> {
   const sql = `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'rowhouse run_sql'`
   for (let tries = 0; ; tries++) {

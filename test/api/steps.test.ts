@@ -139,6 +139,12 @@ tap.test('for_each runs a step for each row, and counts them', async (t) => {
   t.match(sent, { status: 200, body: [{ length: 2 }, { length: 2 }] })
   t.same((await server.messages()).map(({ to }: any) => to).toSorted(), ['ann@example.com', 'bob@example.com'])
 
+  const { args } = mail
+  const alike = { type: 'insert', args: { table: 'orders', objects: [{ note: 'alike' }] } }
+  for (const each of [alike, { type: 'send_email', args: { ...args, to: 'all@example.com' } }]) {
+    t.match(await server.query('bulk', [all, { ...each, for_each: 'all' }]), { status: 200, body: [{}, { length: 2 }] })
+  }
+
   const nested = await server.query('bulk', [
     all,
     {
@@ -161,7 +167,18 @@ tap.test('for_each runs a step for each row, and counts them', async (t) => {
     status: 400,
     body: { path: '$.args[1].for_each', error: /expecting a list, but found object/ },
   })
-  t.equal((await server.messages()).length, 2)
+  t.equal((await server.messages()).length, 4)
+})
+
+tap.test('what follows an unmet expectation does not start', async (t) => {
+  const server = await shop(t)
+  await server.must('run_sql', { sql: 'create sequence used' })
+  const use = { type: 'run_sql', args: { sql: "select nextval('used')" } }
+
+  const refused = await server.query('bulk', [{ type: 'count', args: { table: 'customer' }, expect: { rows: 5 } }, use])
+
+  t.match(refused, { status: 409, body: { path: '$.args[0].expect' } })
+  t.match(await server.must('run_sql', { sql: 'select is_called from used' }), { result: [['is_called'], ['f']] })
 })
 
 tap.test('an expectation that is not met rolls everything back, and names itself', async (t) => {

@@ -17,7 +17,8 @@ const MAIL = {
 }
 const CATCHER = { providers: { email: { default: 'memory', memory: {} } } }
 const server = await testServer(t, { databaseUrl: proxy.url, ...MAIL, config: CATCHER })
-await database.query('create table first (id int primary key); create table second (id int primary key, n int)')
+await database.query(`create table first (id int primary key); create table second (id int primary key, n int);
+  create table third (id int primary key); create table fourth (id int primary key)`)
 for (const table of ['first', 'second']) await server.must('track_table', table)
 
 const insert = (table: string, object: object, more: object = {}) => ({
@@ -77,6 +78,11 @@ t.test('the answer has the first of several errors, and nothing is stored', asyn
       body: { error: /^Uniqueness/, path: /^\$\.args\[1\]/ },
     })
   }
+  const track = ['third', 'fourth'].map((table) => ({ type: 'track_table', args: table }))
+  t.match(await server.query('bulk', [insert('first', { id: 1 }), ...track]), {
+    status: 400,
+    body: { error: /^Uniqueness/, path: /^\$\.args\[0\]/ },
+  })
   t.match(await server.query('bulk', [members[0]!, none]), { status: 400, body: { path: /^\$\.args\[1\]/ } })
   t.equal((await server.query('count', { table: 'second', where: { id: 3 } })).text, '{"count":0}')
   t.match(
@@ -102,6 +108,10 @@ t.test('the time of a member does not count for those after it', async (t) => {
   const answer = await slow.query('bulk', [read, read, mail])
 
   t.match(answer, { status: 200 })
+  await slow.must('track_table', { schema: 'svc_catalog', name: 'svc_outbox' })
+  await slow.must('create_query_template', { name: 'mail', template: { type: 'bulk', args: [mail] } })
+  const byTemplate = { type: 'execute_query_template', args: { name: 'mail', args: {} } }
+  t.match(await slow.query('bulk', [read, read, byTemplate]), { status: 200 })
   await slow.must('bulk', [read, { type: 'count', args: { table: 'second' } }])
   const { queries } = await slow.must('slow_queries', {})
   t.ok(queries.some(({ sql }: { sql: string }) => sql.includes('"sleeper"')))

@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { until } from '../../kit/until.js'
 
 /** Sparse: what is never written takes no room. */
@@ -42,8 +44,12 @@ export async function makeDiskImage(file: string, folder: string): Promise<DiskI
     cut: () => void must('perl', '-e', CUT, folder),
     sync: () => void must('sync', '--file-system', folder),
     async mountAgain() {
-      await unmount()
-      must('mount', device, folder)
+      await until(`${folder} works again`, async () => {
+        await unmount()
+        must('mount', device, folder)
+        // A mount namespace of another program may still have it as it was cut.
+        return works(folder)
+      })
     },
     async remove() {
       await unmount()
@@ -58,6 +64,15 @@ function must(command: string, ...args: string[]): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: 'utf8' })
   if (status === 0) return stdout
   throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? stderr.trim()}`)
+}
+
+const works = (folder: string): boolean => {
+  try {
+    writeFileSync(join(folder, 'works'), '')
+    return true
+  } catch {
+    return false
+  }
 }
 
 const tried = (command: string, ...args: string[]): boolean => spawnSync(command, args).status === 0
