@@ -85,10 +85,13 @@ function lines({ advice, statements, without_statistics, left_out }: Advised, is
       : []),
     ...(isTemporary ? ['calls and slow statements are known to a running server only: rowhouse advise URL'] : []),
   ]
-  return [...advice.flatMap((each) => [...described(each), '']), ...notes]
+  return [...advice.flatMap((each) => [...described(each, isTemporary), '']), ...notes]
 }
 
-function described({ sql, table, checked, reason, statements, rows, bytes, ...more }: Advice): readonly string[] {
+function described(
+  { sql, table, checked, reason, statements, rows, bytes, ...more }: Advice,
+  isTemporary: boolean,
+): readonly string[] {
   const width = Math.max(...statements.map(({ name, role }) => name.length + role.length)) + 3
   const size = bytes === null ? 'unknown size' : `about ${sizeOf(bytes)}`
   const { updates, hot_updates: hot, updatable_by: roles } = more
@@ -96,7 +99,8 @@ function described({ sql, table, checked, reason, statements, rows, bytes, ...mo
     `${sql};`,
     ...statements.map(({ name, role, calls, before, after }) => {
       const costs = before === null || after === null ? '' : `cost ${rounded(before)} -> ${rounded(after)}`
-      return `  ${`${name} (${role})`.padEnd(width)} ${[costs, calls === null ? '' : `${calls} calls`].filter(Boolean).join(', ')}`.trimEnd()
+      const counted = calls === null ? '' : isTemporary ? 'calls unknown' : calls === 1 ? '1 call' : `${calls} calls`
+      return `  ${`${name} (${role})`.padEnd(width)} ${[costs, counted].filter(Boolean).join(', ')}`.trimEnd()
     }),
     `  ${checked === null ? (reason ?? 'not checked') : checked === 'created' ? 'checked with the index' : 'checked with hypopg'}; ` +
       `${size} for ${rows ?? 'an unknown number of'} rows`,

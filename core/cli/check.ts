@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type pg from 'pg'
 import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
@@ -8,13 +9,13 @@ import { checkSessions } from '../db/pooler.js'
 import { ConfigError } from '../host/config.js'
 import { canAuthenticate, listenersOf, NO_AUTHENTICATION, placeOf, withoutSocket } from '../host/listeners.js'
 import { type Loaded, needsDatabase } from '../host/load.js'
-import { pendingMigrations } from '../host/migrate.js'
+import { runWithin } from '../host/lifecycle.js'
 import { createProviders } from '../host/providers.js'
 import { type Config, loadServer, migrationSets } from '../host/server.js'
 import { gatewayMistake } from '../http/session.js'
 import { createLogger } from '../log.js'
 import { builtins, source } from './builtins.js'
-import { findConnections, findRights, type Finding } from './rights.js'
+import { findConnections, findRightsFor, type Finding } from './rights.js'
 import { findStandbys } from './standbys.js'
 import { processesOf } from './start.js'
 
@@ -39,7 +40,8 @@ const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD '} ${te
 
 /** Runs all checks. @throws ConfigError with every mistake of the configuration, unless the output is JSON */
 export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
-  const server = await loadServer({ ...source(flags), builtins: builtins() }).catch((error: unknown) => {
+  const { cwd, ...from } = source(flags)
+  const server = await loadServer({ ...from, cwd, builtins: builtins() }).catch((error: unknown) => {
     if (error instanceof ConfigError && flags['json'] === true) return error
     throw error
   })
@@ -56,7 +58,10 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   if (adminSecret !== undefined && adminSecret.length < 32) {
     findings.push({ ok: false, text: 'auth.adminSecret is shorter than 32 characters' })
   }
-  findings.push(...findListeners(config.values, loaded), ...(await findProviders(loaded)))
+  findings.push(
+    ...findListeners(config.values, loaded),
+    ...(await findProviders(loaded, resolve(cwd, config.values.dataDir))),
+  )
   if (!needsDatabase(loaded)) return [...findings, { ok: true, text: 'database: no plugin needs one' }]
   const { url, readUrls } = config.values.database
   if (url === undefined) {
@@ -103,36 +108,32 @@ async function findInPooler(database: Config['values']['database']): Promise<rea
   )
 }
 
-/** Creates each provider, which fails for wrong settings and missing packages, but not `disk`, which creates folders. */
-async function findProviders({ providers }: Loaded): Promise<readonly Finding[]> {
-  const kinds = [...providers].map(([kind, { byName, ...more }]) => {
-    const created = [...byName].filter(([, { provider }]) => provider.name !== 'disk')
-    return [kind, { ...more, byName: new Map(created) }] as const
-  })
-  const made = createProviders(new Map(kinds), { log: createLogger({ level: 'silent' }), timeoutMs: 5000, dataDir: '' })
-  const names = kinds.flatMap(([kind, { byName }]) => [...byName.keys()].map((name) => ({ kind, name })))
+/** Checks each provider, or creates it, which fails for wrong settings and missing packages. */
+async function findProviders({ plugins, providers }: Loaded, dataDir: string): Promise<readonly Finding[]> {
+  const storesFiles = plugins.some(({ plugin }) => plugin.name === 'filestore')
+  const made = createProviders(providers, { log: createLogger({ level: 'silent' }), timeoutMs: CHECK_MS, dataDir })
+  const all = [...providers].flatMap(([kind, { byName }]) =>
+    [...byName].map(([name, { provider }]) => ({ kind, name, provider })),
+  )
   try {
     return await Promise.all(
-      names.map(({ kind, name }) =>
-        made.get(kind as keyof ProviderKinds, name).then(
-          () => ({ ok: true, text: `provider: ${kind}.${name}` }),
-          (error: Error) => ({ ok: false, text: error.message }),
-        ),
-      ),
+      all
+        .filter(({ kind, provider }) => storesFiles || kind !== 'storage' || !provider.check)
+        .map(async ({ kind, name, provider }) => {
+          const title = `provider "${kind}.${name}"`
+          const problem = provider.check
+            ? runWithin(title, 'check', () => made.problem(kind, name), CHECK_MS)
+            : made.get(kind as keyof ProviderKinds, name).then(() => undefined)
+          const text = await problem.catch((error: Error) => error.message)
+          return text === undefined ? { ok: true, text: `provider: ${kind}.${name}` } : { ok: false, text }
+        }),
     )
   } finally {
     await made.close().catch(() => undefined)
   }
 }
 
-/** Returns whether the login may see which migrations ran, or none ran. */
-async function mayReadRecord(client: pg.Client): Promise<boolean> {
-  const { rows } = await client.query<{ may: boolean }>(
-    `select to_regnamespace('svc_catalog') is null or has_schema_privilege('svc_catalog', 'usage')
-       and coalesce(has_table_privilege(to_regclass('svc_catalog.svc_migration'), 'select'), true) as may`,
-  )
-  return rows[0]!.may
-}
+const CHECK_MS = 5000
 
 async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrationSets>): Promise<readonly Finding[]> {
   const { rows } = await client.query<{ number: number; version: string }>(
@@ -141,9 +142,7 @@ async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrati
   const { number = 0, version = '' } = rows[0] ?? {}
   const known = number >= 140000 && number < 190000
   const findings: Finding[] = [{ ok: known, text: `PostgreSQL ${version}${known ? '' : ': 14 to 18 are supported'}` }]
-  const isReadable = await mayReadRecord(client)
-  const pending = isReadable ? await pendingMigrations(client, sets) : []
-  const rights = await findRights(client, pending.length)
+  const { pending, rights } = await findRightsFor(client, sets)
   findings.push(...rights)
   if (rights.some(({ ok }) => !ok)) return findings
   if (pending.length > 0) {

@@ -20,6 +20,7 @@ export async function metadata({ flags, words: [action, file] }: Invocation): Pr
         else {
           await mkdir(dirname(file), { recursive: true })
           await writeFile(file, text)
+          console.log(`wrote ${file}`)
         }
         return 0
       }
@@ -44,7 +45,9 @@ export async function applyMetadata(url: string, flags: Invocation['flags'], wan
 async function replaceWith(ask: Ask, wanted: string, isDry: boolean): Promise<void> {
   const diff = await compareWith(ask, wanted)
   printChanges(diff)
-  if (changesOf(diff).length > 0) await ask('replace_metadata', wanted, { isDry })
+  if (changesOf(diff).length === 0) return
+  await ask('replace_metadata', wanted, { isDry })
+  console.log(isDry ? 'dry run: nothing was changed' : 'applied')
 }
 
 const compareWith = async (ask: Ask, wanted: string): Promise<JsonObject> =>

@@ -5,6 +5,7 @@ import { migrate, type Pending, pendingMigrations } from '../host/migrate.js'
 import { loadServer, migrationSets } from '../host/server.js'
 import { builtins, source, withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
+import { explainRefusal } from './rights.js'
 
 /** Runs the pending migrations of the schema `svc_catalog`, or lists them. */
 export async function migrateDatabase({ flags }: Invocation): Promise<number> {
@@ -32,9 +33,11 @@ export async function migrateAt(url: string, flags: Invocation['flags']): Promis
   const defaults = isPooled(database) ? await setSessionDefaults(database, dry) : []
   const tell = flags['json'] === true ? console.error : console.log
   for (const each of defaults) tell(`${dry ? 'would set' : 'set'} ${each}`)
-  const steps = await withConnection(database.directUrl ?? url, 'migrate', (client) =>
-    dry ? pendingMigrations(client, migrationSets(loaded)) : migrate(client, migrationSets(loaded), tell),
-  )
+  const sets = migrationSets(loaded)
+  const direct = database.directUrl ?? url
+  const steps = await withConnection(direct, 'migrate', (client) =>
+    dry ? pendingMigrations(client, sets) : migrate(client, sets, tell),
+  ).catch(explainRefusal(direct, sets))
   if (dry) for (const { owner, id } of steps) tell(`would run ${owner} ${id}`)
   if (isPooled(database) && !dry) await checkSessions(database)
   return { settings: defaults, migrations: steps }

@@ -4,6 +4,8 @@ import { budgetOf, poolSizes, sumOf } from '../db/pool-sizes.js'
 import { isPooled } from '../db/database.js'
 import { createClient } from '../db/hosts.js'
 import { CATALOG_SCHEMA } from '../catalog/schema.js'
+import { type MigrationSet, pendingMigrations } from '../host/migrate.js'
+import { withConnection } from './command-database.js'
 
 /** The result of one check. */
 export interface Finding {
@@ -11,11 +13,42 @@ export interface Finding {
   readonly text: string
 }
 
+/** Returns the pending migrations, as far as the login may see them, and what `findRights` finds. */
+export async function findRightsFor(client: pg.Client, sets: readonly MigrationSet[]) {
+  const pending = (await mayReadRecord(client)) ? await pendingMigrations(client, sets) : []
+  return { pending, rights: await findRights(client, pending.length) }
+}
+
+/** Returns whether the login may see which migrations ran, or none ran. */
+async function mayReadRecord(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query<{ may: boolean }>(
+    `select to_regnamespace('svc_catalog') is null or has_schema_privilege('svc_catalog', 'usage')
+       and coalesce(has_table_privilege(to_regclass('svc_catalog.svc_migration'), 'select'), true) as may`,
+  )
+  return rows[0]!.may
+}
+
+/**
+ * Returns a function that throws what `rowhouse check` would say, if PostgreSQL refused something to the login, and otherwise
+ * the error.
+ */
+export function explainRefusal(url: string | undefined, sets: readonly MigrationSet[]) {
+  return async (error: unknown): Promise<never> => {
+    if (url === undefined || !isRefusal(error)) throw error
+    const found = await withConnection(url, 'check', (client) => findRightsFor(client, sets)).catch(() => undefined)
+    const missing = (found?.rights ?? []).filter(({ ok }) => !ok).map(({ text }) => text)
+    throw missing.length === 0 ? error : new Error(missing.join('; '), { cause: error })
+  }
+}
+
+const isRefusal = (error: unknown): boolean =>
+  error instanceof Error && ((error as pg.DatabaseError).code === '42501' || isRefusal(error.cause))
+
 /**
  * Finds the rights that the login of the server misses: those that each server needs, and those on tracked tables that
  * permissions offer to roles.
  */
-export async function findRights(client: pg.Client, pending: number): Promise<readonly Finding[]> {
+async function findRights(client: pg.Client, pending: number): Promise<readonly Finding[]> {
   const { rows } = await client.query<{
     login: string
     isMigrator: boolean

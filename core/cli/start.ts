@@ -2,11 +2,12 @@ import type { Invocation } from '../cli.js'
 import { poolSizes, processesWithin } from '../db/pool-sizes.js'
 import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
 import { needsDatabase } from '../host/load.js'
-import { loadServer, type ServerOptions, startLoaded } from '../host/server.js'
+import { loadServer, migrationSets, type ServerOptions, startLoaded } from '../host/server.js'
 import { createLogger } from '../log.js'
 import { processesThatFit } from '../processes/machine.js'
 import { supervised } from '../processes/siblings.js'
 import { supervise } from '../processes/supervisor.js'
+import { explainRefusal } from './rights.js'
 import { serve } from './serve.js'
 import { NO_DATABASE } from './command-database.js'
 import { builtins, readSections, source } from './builtins.js'
@@ -41,7 +42,8 @@ async function run(
   const { values } = found.config
   if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
   if (!how.isWorker && !canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
-  const server = await uncaught.unless(startLoaded(found, options))
+  const starting = startLoaded(found, options).catch(explainRefusal(values.database.url, migrationSets(found.loaded)))
+  const server = await uncaught.unless(starting)
   process.on('SIGHUP', () => how.siblings ?? server.log.warn(RELOADS))
   how.siblings?.ready(values.shutdownTimeoutMs)
   return serve(server, uncaught, { retired: how.siblings?.retired })

@@ -10,7 +10,7 @@ export class Refusal extends Error {
     readonly reason: string,
     readonly path: string,
   ) {
-    super(`${reason} (${path.replace('$.args', '$')})`)
+    super(`${reason.trimEnd()} (${path.replace('$.args', '$')})`)
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Invocation } from '../cli.js'
+import { didYouMean } from '../did-you-mean.js'
 import { withDatabase } from './builtins.js'
 import { withServer } from './temporary-server.js'
 import { tableOf } from './track.js'
@@ -35,10 +36,23 @@ export function why({ flags, lists, words }: Invocation): Promise<number> {
       const answer = await ask('explain_permission', JSON.stringify(args))
       const explained = JSON.parse(answer) as Explained
       if (flags['json'] === true) console.log(answer)
-      else for (const line of lines(explained, { role, operation, table })) console.log(line)
+      else {
+        for (const line of lines(explained, { role, operation, table })) console.log(line)
+        if (explained.reason === 'permission') tellUnknown(role, await ask('export_metadata', '{}'))
+      }
       return explained.verdict === 'allowed' ? 0 : 1
     }),
   )
+}
+
+/** Prints a hint if neither a permission nor an inheritance names the role. */
+function tellUnknown(role: string, metadata: string): void {
+  const roles = new Set<string>()
+  JSON.parse(metadata, (key, value: unknown) => {
+    if (key === 'role' && typeof value === 'string') roles.add(value)
+    return value
+  })
+  if (!roles.has(role)) console.log(`no permission names the role "${role}"${didYouMean(role, [...roles])}`)
 }
 
 /** `id=5` is the name `id` with the value `5`. */
@@ -122,7 +136,7 @@ function reasonOf({ reason, error }: Explained, { table }: { table: string }): s
       return 'the check of the permission does not accept the written row'
     case 'permission':
     case 'request':
-      return error?.error ?? ''
+      return error?.error.trimEnd() ?? ''
   }
 }
 

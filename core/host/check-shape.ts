@@ -25,7 +25,7 @@ const isNames = (value: unknown) => Array.isArray(value) && value.every((item) =
 const NAME = /^[a-z][a-z0-9-]*$/
 
 const PLUGIN_KEYS = ['name', 'api', 'database', 'needs', 'wants', 'config', 'migrations', 'commands', 'setup']
-const PROVIDER_KEYS = ['kind', 'name', 'api', 'config', 'create']
+const PROVIDER_KEYS = ['kind', 'name', 'api', 'config', 'create', 'check']
 const COMMAND_KEYS = ['name', 'summary', 'usage', 'help', 'flags', 'words', 'standalone', 'run']
 
 function pluginProblem(plugin: Fields): string | undefined {
@@ -54,12 +54,13 @@ function pluginProblem(plugin: Fields): string | undefined {
 }
 
 function providerProblem(provider: Fields, wanted: string): string | undefined {
-  const { kind, name, api, config, create } = provider
+  const { kind, name, api, config, create, check } = provider
   if (typeof name !== 'string' || !NAME.test(name)) return unnamed(name)
   const general = apiProblem(api) ?? unknownKey(provider, PROVIDER_KEYS)
   if (general !== undefined) return `"${name}" ${general}`
   if (kind !== wanted) return `"${name}" is of kind "${String(kind)}", not "${wanted}"`
   if (typeof create !== 'function') return `"${name}" has no function "create"`
+  if (check !== undefined && typeof check !== 'function') return `"${name}" has a "check" that is not a function`
   return configProblem(name, config)
 }
 

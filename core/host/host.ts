@@ -128,6 +128,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     provider: (kind, which) => shared.providers.get(kind, which),
     providerName: (kind) => shared.providers.defaultName(kind),
     providerNames: (kind) => shared.providers.names(kind),
+    providerProblem: (kind, which) => shared.providers.problem(kind, which),
     middleware: (fn) => {
       inSetup('middleware')
       shared.middlewares.push(fn)

@@ -175,6 +175,8 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   providerName(kind: keyof ProviderKinds): string | undefined
   /** Returns the names of all configured providers of a kind. */
   providerNames(kind: keyof ProviderKinds): readonly string[]
+  /** Returns why a provider could not work: it is not configured, or its `check` fails. Creates nothing. */
+  providerProblem(kind: keyof ProviderKinds, name?: string): Promise<string | undefined>
   /**
    * Adds Koa middleware for all routes, after authentication and before routing. Any middleware sends every request
    * through Koa, which costs reads of single rows about a quarter of their throughput.
@@ -241,6 +243,11 @@ export interface Provider<K extends keyof ProviderKinds = keyof ProviderKinds, S
   readonly api?: ApiRange
   readonly config?: S
   create(config: Infer<S>, context: ProviderContext): ProviderKinds[K] | Promise<ProviderKinds[K]>
+  /**
+   * Fails if what `create` makes could not work here. Cheap, because health checks call it, and leaves nothing. `rowhouse
+   * check` calls it instead of `create`.
+   */
+  check?(config: Infer<S>, context: ProviderContext): Promise<void>
 }
 export interface ProviderContext {
   readonly log: Logger

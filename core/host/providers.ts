@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { ProviderKinds } from '../contracts.js'
+import { messageOf } from '../errors.js'
 import { closeHooks, runWithin } from './lifecycle.js'
 import { tracedMethods } from '../tracing.js'
 import type { LoadedKind, LoadedProvider } from './load.js'
@@ -30,6 +31,8 @@ export interface Providers {
   defaultName(kind: string): string | undefined
   /** Returns the names of all configured providers. */
   names(kind: string): readonly string[]
+  /** Returns why a provider could not work: it is not configured, or its `check` fails. Creates nothing. */
+  problem(kind: string, name?: string): Promise<string | undefined>
   /** Closes the created providers in reverse order. */
   close(): Promise<void>
 }
@@ -39,11 +42,13 @@ export function createProviders(
   kinds: ReadonlyMap<string, LoadedKind>,
   { log, timeoutMs, dataDir }: { readonly log: Logger; readonly timeoutMs: number; readonly dataDir: string },
 ): Providers {
+  /** A check that hangs, as on a network file system, does not start again with each probe. */
+  const checking = new Map<LoadedProvider, Promise<void>>()
   const made = new Map<LoadedProvider, { readonly title: string; readonly instance: Promise<Closable> }>()
 
+  const contextOf = (title: string) => ({ log: log.child({ provider: title }), dataDir })
   const make = (title: string, loaded: LoadedProvider): Promise<Closable> => {
-    const context = { log: log.child({ provider: title }), dataDir }
-    const create = () => loaded.provider.create(loaded.config, context) as Closable | Promise<Closable>
+    const create = () => loaded.provider.create(loaded.config, contextOf(title)) as Closable | Promise<Closable>
     const instance = runWithin(`provider "${title}"`, 'create', create, timeoutMs).then((made) =>
       tracedMethods(made, title.split('.', 1)[0]!, { 'rowhouse.provider': title }),
     )
@@ -56,14 +61,33 @@ export function createProviders(
     const found = kinds.get(kind)
     return found?.default ?? (found?.byName.size === 1 ? [...found.byName.keys()][0] : undefined)
   }
+  const find = (kind: string, name: string | undefined): LoadedProvider => {
+    const byName = kinds.get(kind)?.byName
+    const loaded = name === undefined ? undefined : byName?.get(name)
+    if (loaded === undefined) throw new ProviderMissing(kind, name, [...(byName?.keys() ?? [])])
+    return loaded
+  }
+  const startCheck = async (title: string, loaded: LoadedProvider): Promise<void> => {
+    const check = loaded.provider.check?.(loaded.config, contextOf(title))
+    if (!check) return
+    checking.set(loaded, check)
+    await check.finally(() => checking.delete(loaded))
+  }
 
   return {
     async get<K extends keyof ProviderKinds>(kind: K, name = defaultName(kind)) {
-      const byName = kinds.get(kind)?.byName
-      const loaded = name === undefined ? undefined : byName?.get(name)
-      if (loaded === undefined) throw new ProviderMissing(kind, name, [...(byName?.keys() ?? [])])
+      const loaded = find(kind, name)
       const instance = made.get(loaded)?.instance ?? make(`${kind}.${name}`, loaded)
       return (await instance) as ProviderKinds[K]
+    },
+    async problem(kind, name = defaultName(kind)) {
+      try {
+        const loaded = find(kind, name)
+        await (checking.get(loaded) ?? startCheck(`${kind}.${name}`, loaded))
+        return undefined
+      } catch (error) {
+        return error instanceof ProviderMissing ? error.message : `${kind}.${name}: ${messageOf(error)}`
+      }
     },
     defaultName,
     names: (kind) => [...(kinds.get(kind)?.byName.keys() ?? [])],

@@ -227,7 +227,8 @@ export async function startLoaded(
     const detail = store && (await mustAnswer(store.database).catch(() => undefined))
     if (detail) log.warn(`${detail}; requests that write fail with 503`)
     const untracked = (await store?.data.untracked().catch(() => 0)) ?? 0
-    if (untracked > 0) tell(`${untracked} tables found, 0 tracked: rowhouse track --all`)
+    if (untracked > 0)
+      tell(`${untracked === 1 ? '1 table' : `${untracked} tables`} found, 0 tracked: rowhouse track --all`)
     return { config, url: addresses[0]?.url ?? '', addresses, log, close }
 
     async function describeServer() {

@@ -38,6 +38,8 @@ export const internalError = (cause: unknown): ServiceError =>
   serviceError('fatal_internal_error', 'internal server error', '$', { cause })
 
 const UNAVAILABLE = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EMFILE', 'ENFILE'])
+/** Codes of a folder that is missing, or belongs to somebody else. */
+const UNWRITABLE = new Set(['EACCES', 'EPERM', 'ENOENT', 'ENOTDIR'])
 /** Node.js does not name the code of an exhausted disk quota. */
 const QUOTA = -constants.errno.EDQUOT
 
@@ -46,6 +48,17 @@ export function storageUnavailable(message: string, cause: unknown): ServiceErro
   const { code = '', errno } = cause as NodeJS.ErrnoException
   if (!UNAVAILABLE.has(code) && errno !== QUOTA) return undefined
   return serviceError('storage_unavailable', message, '$', { cause, retryAfter: 30 })
+}
+
+/** Converts an error of a store that is given a file into one for the client. Creating the store may have failed, too. */
+export function storeFailure(error: unknown): unknown {
+  if (error instanceof ServiceError) return error
+  const { code, cause } = error as NodeJS.ErrnoException
+  const reason = code === undefined && cause instanceof Error ? cause : error
+  const message = 'the store cannot accept files at the moment'
+  const { code: own = '' } = reason as NodeJS.ErrnoException
+  if (UNWRITABLE.has(own)) return serviceError('storage_unavailable', message, '$', { cause: error, retryAfter: 30 })
+  return storageUnavailable(message, reason) ?? error
 }
 
 /**

@@ -56,6 +56,11 @@ export default definePlugin({
       hook?.close()
       await collector?.stop()
     })
+    host.health('store', () => host.providerProblem('storage'))
+    host.onReady(async () => {
+      const problem = host.background ? await host.providerProblem('storage') : undefined
+      if (problem !== undefined) host.use('log').warn(`${problem}; uploads fail with 503`)
+    })
     const scrub = startScrub(host, options.scrub)
     host.onClose(() => scrub.stop())
     return filestoreService(components)

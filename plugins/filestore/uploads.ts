@@ -4,7 +4,7 @@ import { finished } from 'node:stream/promises'
 import { type Call, type Host, type ObjectStore, ServiceError, serviceError, type Services } from 'rowhouse'
 import type { Changes, Guard } from './changes.js'
 import { type FilestoreConfig, limitsOf } from './config.js'
-import { badRequest, justStored, storageUnavailable, uploadLost } from './errors.js'
+import { badRequest, justStored, storeFailure, uploadLost } from './errors.js'
 import { type Files, LEASE_SECONDS, type NewFile, type StoredBlob } from './files.js'
 import { type BufferedBody, type Meter, tooLarge } from './meter.js'
 import { reserve } from './quota.js'
@@ -49,7 +49,9 @@ export class Uploads {
     if (call.dryRun) throw serviceError('not-supported', 'an upload cannot be a dry run', '$.headers.Prefer')
     const data = host.use('data')
     const isRepeated = await data.isKept(call)
-    const store = await host.provider('storage')
+    const store = await host.provider('storage').catch((error: unknown) => {
+      throw storeFailure(error)
+    })
     const provider = host.providerName('storage') as string
     const lease = holdLease(files, host.use('log'), call.signal)
     const { signal } = lease
@@ -207,9 +209,3 @@ export function checkUploadHeaders({ headers }: IncomingMessage, maxBytes: numbe
   if (Number(length ?? 0) > maxBytes) throw tooLarge(maxBytes)
   return length === undefined ? undefined : Number(length)
 }
-
-/** Converts an error of a store into one for the client. */
-export const storeFailure = (error: unknown): unknown =>
-  error instanceof ServiceError
-    ? error
-    : (storageUnavailable('the store cannot accept files at the moment', error) ?? error)

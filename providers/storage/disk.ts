@@ -4,6 +4,7 @@ import { addAbortSignal, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { callbackify } from 'node:util'
 import { defineProvider, type StoredObject } from 'rowhouse'
+import { assertWritable } from './writable.js'
 
 /** Maximum size of one read or write, in bytes. */
 const PIECE_BYTES = 2 ** 20
@@ -35,8 +36,9 @@ export default defineProvider({
     },
     additionalProperties: false,
   },
+  check: ({ root }, { dataDir }) => assertWritable(join(folderOf(dataDir, root), FOLDERS[0] as string)),
   async create({ root, durability }, { dataDir }) {
-    const folder = resolve(dataDir, root ?? 'files')
+    const folder = folderOf(dataDir, root)
     const full = durability === 'full'
     const flushEntries = full ? directoryFlushes() : async () => {}
     await makeFolders(folder, full)
@@ -99,6 +101,8 @@ export default defineProvider({
     }
   },
 })
+
+const folderOf = (dataDir: string, root = 'files'): string => resolve(dataDir, root)
 
 /** Collects bytes for the next write while the previous one is running. */
 class Writer extends Writable {

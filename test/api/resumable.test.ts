@@ -389,8 +389,8 @@ tap.test('an upload that could not be stored is not complete', async (t) => {
   t.equal((await server.patch(path, 0, 'hell')).status, 204)
   await rename(store, `${store}-away`)
 
-  t.equal((await server.patch(path, 4, 'o')).status, 500)
-  t.equal((await server.create(0, { file_id: 'none' })).status, 500)
+  t.equal((await server.patch(path, 4, 'o')).status, 503)
+  t.equal((await server.create(0, { file_id: 'none' })).status, 503)
   const begun = await server.must('run_sql', {
     sql: `select count(*) from svc_catalog.svc_upload where file_id = 'none'`,
   })

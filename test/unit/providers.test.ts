@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { readdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -55,6 +55,26 @@ t.test('the log providers keep the contract, and write a line for each message',
 t.test('the memory storage provider keeps the contract', async (t) => {
   const provider = await storage.create({}, { log, dataDir: tmpdir() })
   for (const { name, run } of storageContract) await t.resolves(run(provider), name)
+})
+
+t.test('the check of the disk provider names the folder in the way and its owner', async (t) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'rowhouse-disk-'))
+  t.teardown(() => rm(dataDir, { recursive: true }))
+  const check = (root = 'files') => disk.check!({ root, durability: 'full' }, { log, dataDir })
+  await check()
+  t.same(await readdir(dataDir), [])
+  await disk.create({ durability: 'process' }, { log, dataDir })
+  await check()
+  t.same(await readdir(join(dataDir, 'files', '00')), [])
+
+  const uid = process.getuid!()
+  const asUid = uid === 0 ? 65534 : uid
+  await chmod(dataDir, 0o500)
+  process.seteuid!(asUid)
+  const refused = await check('other').catch((error: Error) => error.message)
+  process.seteuid!(uid)
+  await chmod(dataDir, 0o700)
+  t.equal(refused, `cannot write to ${dataDir}: permission denied, owned by uid ${uid}, and this is uid ${asUid}`)
 })
 
 for (const durability of ['full', 'process'] as const) {

@@ -107,10 +107,13 @@ function line({ kind, provider, blob, file, path, detail, fixed }: Finding): str
 
 function summary({ files, blobs, stores, read, findings }: Report, remaining: number): string {
   const objects = stores.reduce((sum, store) => sum + (store.objects ?? 0), 0)
-  const checked = `${files} files, ${blobs} blobs, ${objects} objects in the stores; read ${read.files}`
+  const known = [count(files, 'file'), count(blobs, 'blob'), count(objects, 'object')].join(', ')
+  const checked = `${known} in the stores; read ${read.files}`
   const fixed = findings.length - remaining
   return `${checked}: ${fixed === 0 ? '' : `${fixed} fixed, `}${outcome(stores, remaining)}`
 }
+
+const count = (number: number, what: string): string => `${number} ${what}${number === 1 ? '' : 's'}`
 
 function outcome(stores: readonly StoreReport[], remaining: number): string {
   if (remaining > 0) return `${remaining} ${remaining === 1 ? 'finding remains' : 'findings remain'}`

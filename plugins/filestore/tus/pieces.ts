@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import type { Host } from 'rowhouse'
 import { withLength } from '../bytes.js'
 import type { Components } from '../components.js'
+import { internalError } from '../errors.js'
 import { holdLease } from '../uploads.js'
 
 /** Maximum size of a piece: how many bytes a killed server may lose. */
@@ -114,6 +115,14 @@ export function readPieces(
   signal: AbortSignal,
 ): Readable {
   async function* bytes(): AsyncGenerator<Buffer> {
+    try {
+      yield* inOrder()
+    } catch (error) {
+      // Lost bytes do not come back, so this is not the failure of a store that cannot be written.
+      throw (error as NodeJS.ErrnoException).code === 'ENOENT' ? internalError(error) : error
+    }
+  }
+  async function* inOrder(): AsyncGenerator<Buffer> {
     const ahead: Promise<Buffer>[] = []
     for (const [i, { blob, provider }] of pieces.entries()) {
       for (let next; ahead.length < AHEAD && (next = pieces[i + ahead.length]) && next.size <= SMALL_BYTES;) {
