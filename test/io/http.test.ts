@@ -447,6 +447,17 @@ t.test('one address has half of the room, unless it is a proxy of this machine',
   for (const each of [...first, ...others]) t.equal((await each).status, 200)
 })
 
+t.test('all requests of a connection that ends are aborted', async (t) => {
+  const { base, calls } = await start(t)
+  const socket = connect(Number(new URL(base).port), '127.0.0.1')
+  socket.write('GET /wait HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(3))
+  await until(() => calls.filter((call) => call === 'wait').length === 3)
+
+  socket.destroy()
+
+  await until(() => calls.filter((call) => call === 'aborted').length === 3)
+})
+
 t.test('a connection that is owed a hundred answers is cut', async (t) => {
   const { base, release, calls } = await start(t)
   const request = 'GET /wait HTTP/1.1\r\nhost: x\r\n\r\n'
