@@ -56,7 +56,11 @@ tap.test('bytes that rot are found, their file is not served, and whole ones are
     return counts.every((count) => count > 4)
   })
   t.same(await damage(), [])
-  t.match((await server.fetch('/readyz')).body.probes, [{ name: 'database' }, { name: 'filestore.bytes', ok: true }])
+  t.match((await server.fetch('/readyz')).body.probes, [
+    { name: 'database' },
+    { name: 'filestore.store', ok: true },
+    { name: 'filestore.bytes', ok: true },
+  ])
   t.notOk((await server.fetch('/readyz')).text.includes('damaged'))
 
   const { etag } = Object.fromEntries((await other.fetch('/v1/file/rotten', {}, admin)).headers) as { etag: string }
@@ -81,7 +85,7 @@ tap.test('bytes that rot are found, their file is not served, and whole ones are
   t.equal(await status('fine'), 200)
   const ready = await other.fetch('/readyz')
   const detail = 'damaged files: 3; rowhouse fsck lists them'
-  t.match(ready, { status: 200, body: { probes: [{}, { name: 'filestore.bytes', ok: true, detail }] } })
+  t.match(ready, { status: 200, body: { probes: [{}, {}, { name: 'filestore.bytes', ok: true, detail }] } })
   t.equal(await metric('damaged', other), 3)
 
   await writeFile(path.get('rotten') as string, 'rotten!')
