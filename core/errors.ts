@@ -14,7 +14,7 @@ export const ERRORS = {
   'unexpected-payload': [400, 'The shape is right and the meaning is not; an unknown key.'],
   'not-exists': [
     400,
-    'A table, column, relationship or template does not exist. Roles other than `admin` get `permission-denied` instead.',
+    'A table, column, relationship or template does not exist. Roles other than `admin` get `permission-denied` instead, but for a template.',
   ],
   'permission-denied': [400, 'The permissions of the role do not allow it.'],
   'permission-error': [400, 'GraphQL: a row that would be written does not pass a check.'],
