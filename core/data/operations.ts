@@ -85,9 +85,9 @@ export interface Operation<S extends Schema = Schema> {
   /** Parts of `args` that can be references to answers of earlier steps. Defaults to `templatable`. */
   readonly referable?: Templatable
   /**
-   * Returns the request that it sends to the database, if any. In a `bulk`, the next member may start when it was sent. Gives templates of the operation the types of their
-   * parameters, the roles that may run it, and its dependencies. Parameters have placeholders: a text for a value, 1
-   * for a count, a row without columns for rows.
+   * Returns the request that it sends to the database, if any. In a `bulk`, the next member may start when it was sent.
+   * Gives templates of the operation the types of their parameters, the roles that may run it, and its dependencies.
+   * Parameters have placeholders: a text for a value, 1 for a count, a row without columns for rows.
    */
   readonly lift?: (args: Json) => Request | undefined
   /**

@@ -1,4 +1,4 @@
-import { definePlugin } from 'rowhouse'
+import { definePlugin, type Host } from 'rowhouse'
 import { Access } from './access.js'
 import { attachFile } from './attach.js'
 import { createBlobCache } from './blob-cache.js'
@@ -57,12 +57,17 @@ export default definePlugin({
       await collector?.stop()
     })
     host.health('store', () => host.providerProblem('storage'))
-    host.onReady(async () => {
-      const problem = host.background ? await host.providerProblem('storage') : undefined
-      if (problem !== undefined) host.use('log').warn(`${problem}; uploads fail with 503`)
+    // The start does not wait for a file system that hangs.
+    host.onReady(() => {
+      if (host.background) void warnOfProblem(host)
     })
     const scrub = startScrub(host, options.scrub)
     host.onClose(() => scrub.stop())
     return filestoreService(components)
   },
 })
+
+async function warnOfProblem(host: Host): Promise<void> {
+  const problem = await host.providerProblem('storage')
+  if (problem !== undefined) host.use('log').warn(`${problem}; uploads fail with 503`)
+}

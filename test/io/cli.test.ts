@@ -362,7 +362,8 @@ t.test('a store that cannot be written is found by check, start and readyz, and 
 
   t.match(await run(folder, ['check'], env), { code: 1, out: new RegExp(`BAD +${found.source}\n`) })
   const server = await start(t, folder, ['start', '--port', '0'], env)
-  t.match(server.output(), new RegExp(`"level":"warn"[^\n]*${found.source}; uploads fail with 503`))
+  const warned = new RegExp(`"level":"warn"[^\n]*${found.source}; uploads fail with 503`)
+  await until('the start warns', () => warned.test(server.output()))
   const readyz = await fetch(`${server.url}/readyz`, { headers: ADMIN })
   t.equal(readyz.status, 200, 'what needs no files still works')
   t.match(await readyz.json(), { probes: [{ name: 'database' }, { name: 'filestore.store', ok: true, detail: found }] })
