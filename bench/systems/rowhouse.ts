@@ -15,11 +15,12 @@ const filestore = { maxBytes: 2 ** 32, permissions: { user: role }, collect: { e
 /**
  * The server under measurement: `DATABASE_URL`, `ROWHOUSE_*` and `PORT` come from the environment. With `FILES`, a folder,
  * it has files there, of the durability that `DURABILITY` says. With `SMTP_PORT` it sends mail there, by as many connections
- * as `CONNECTIONS` says. With `PROCESSES` it has that many.
+ * as `CONNECTIONS` says. With `PROCESSES` it has that many. With `PLUGIN`, a file of this folder, it has that plugin, too.
  */
 const { FILES: root, DURABILITY: durability, SMTP_PORT: port, CONNECTIONS: connections } = process.env
 const storage = root === undefined ? undefined : { default: 'disk', disk: { root, durability } }
 const smtp = { host: '127.0.0.1', port: Number(port), security: 'none', connections: Number(connections) }
+const own = process.env['PLUGIN']
 const email = port === undefined ? undefined : { default: 'smtp', smtp }
 process.stdin.once('end', () => process.exit()).resume()
 // Otherwise the server is this process alone. Another build may have no processes.
@@ -45,6 +46,7 @@ try {
         template: plugin('template'),
         ...(storage ? { filestore: plugin('filestore') } : {}),
         ...(email ? { notify: plugin('notify') } : {}),
+        ...(own === undefined ? {} : { own: new URL(`${own}.js`, import.meta.url) }),
       },
       providers: {
         storage: { disk: provider('storage/disk') },

@@ -120,7 +120,7 @@ async function runWithin(
   call: Call,
   timeoutMs: number,
 ): Promise<Answer> {
-  const abort = new AbortController()
+  const own = abortable(call)
   let timer: NodeJS.Timeout | undefined
   let hasEnded = false
   const late = new Promise<never>((_, reject) => {
@@ -129,7 +129,7 @@ async function runWithin(
       const error = serviceError('timeout', message)
       reject(error)
       call.transaction?.abort(error)
-      abort.abort(error)
+      own.abort(error)
     }
     const startTimer = () => {
       if (!hasEnded) timer = setTimeout(onLate, timeoutMs)
@@ -139,13 +139,25 @@ async function runWithin(
     else startTimer()
   })
   try {
-    return await Promise.race([
-      operation.run(args, { ...call, signal: AbortSignal.any([call.signal, abort.signal]) }),
-      late,
-    ])
+    return await Promise.race([operation.run(args, own.call), late])
   } finally {
     hasEnded = true
     clearTimeout(timer)
+  }
+}
+
+/** Returns a call that can be aborted alone. Most operations do not read its signal, so it is made when they do. */
+function abortable(call: Call): { readonly call: Call; abort(reason: Error): void } {
+  const own = new AbortController()
+  let signal: AbortSignal | undefined
+  return {
+    call: {
+      ...call,
+      get signal() {
+        return (signal ??= AbortSignal.any([call.signal, own.signal]))
+      },
+    },
+    abort: (reason) => own.abort(reason),
   }
 }
 

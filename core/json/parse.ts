@@ -28,13 +28,13 @@ import {
   tooManyKeys,
   ZERO,
 } from './scan.js'
-import { type Json, type JsonObject, NumberText } from './value.js'
+import { BareObject, type Json, type JsonObject, NumberText } from './value.js'
 
 export { Rows, type RowsColumn, type RowsGroup } from './rows.js'
 export { ADMIN_LIMITS, DEFAULT_LIMITS, NO_LIMITS } from './scan.js'
 export type { JsonLimits, RowKind } from './scan.js'
-export { rowsOf, stringifyJson } from './stringify.js'
-export { type Json, type JsonObject, NumberText } from './value.js'
+export { rowsOf, rowsOfText, stringifyJson } from './stringify.js'
+export { BareObject, type Json, type JsonObject, NumberText } from './value.js'
 
 /**
  * Parses a JSON document (RFC 8259) in one pass and, unlike `JSON.parse`, keeps the digits of numbers. Integer-like
@@ -90,7 +90,7 @@ function isRowsAt(c: Cursor, isRows: IsRows): boolean {
 
 function readObject(c: Cursor, isRows: IsRows): JsonObject {
   countContainer(c)
-  const object: JsonObject = new Bare()
+  const object = new BareObject()
   let keys = 0
   for (let more = open(c, CLOSE_BRACE); more; more = next(c, CLOSE_BRACE)) {
     const key = readKey(c)
@@ -103,13 +103,6 @@ function readObject(c: Cursor, isRows: IsRows): JsonObject {
   }
   return object
 }
-
-/**
- * Creates objects that inherit nothing. `Object.create(null)` would create a hash table for the properties, which takes
- * several times as much time and memory.
- */
-const Bare = function () {} as unknown as new () => JsonObject
-Bare.prototype = Object.freeze(Object.create(null))
 
 function readArray(c: Cursor, isRows: IsRows): Json[] {
   countContainer(c)

@@ -19,9 +19,12 @@ export function stringifyJson(value: Json): string {
  * @param path path of the array in the request, for errors
  * @throws ServiceError 400 `parse-failed`, as `parseJson` does for rows in a request
  */
-export function rowsOf(value: Json[], path: string): Rows {
+export const rowsOf = (value: Json[], path: string): Rows => rowsOfText(stringifyJson(value), path)
+
+/** Creates rows from a JSON list of objects. @see rowsOf */
+export function rowsOfText(text: string, path: string): Rows {
   try {
-    return readRows(startOf(stringifyJson(value), DEFAULT_LIMITS))
+    return readRows(startOf(text, DEFAULT_LIMITS))
   } catch (error) {
     throw error instanceof ServiceError ? error.under(path) : error
   }

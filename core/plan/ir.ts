@@ -504,6 +504,8 @@ export interface Step {
 
 export interface Insert extends Step {
   readonly kind: 'insert'
+  /** Name of the relationship, of related rows. */
+  readonly relationship?: string
   readonly table: TableRef
   readonly key: RowKey
   /** Slot of the JSON text of the rows; in phase `look`, of the keys from phase `write`. */

@@ -2,24 +2,29 @@ import { parseFailed, type ServiceError } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import type { Op, SqlType, TypeKind } from '../plan/ir.js'
 import type { JsonSchema } from './answer-schema.js'
-import { valuesIn } from './placeholders.js'
+import { operandsIn, typeInRows } from './placeholders.js'
 import type { Place } from './places.js'
 
 /** @throws ServiceError 400 when a value cannot have the type of its place */
-export function assertFit(
-  op: Op,
-  values: readonly Json[],
-  placed: ReadonlyMap<Json, Place & { readonly from: JsonSchema }>,
-): void {
-  for (const { value, type } of valuesIn(op, values)) {
+export function assertFit(op: Op, values: readonly Json[], placed: ReadonlyMap<Json, Placed>): void {
+  const mustFit = ({ use, path, from }: Placed, type: SqlType | undefined) => {
+    const wrong = type && misfit(use === 'list' ? elementOf(from) : from, type, path)
+    if (wrong) throw wrong
+  }
+  for (const { value, type } of operandsIn(op, values)) {
     for (const each of Array.isArray(value) ? value : [value]) {
       const place = placed.get(each)
-      const of = place && (Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
-      const wrong = of && misfit(place.use === 'list' ? elementOf(place.from) : place.from, of, place.path)
-      if (wrong) throw wrong
+      if (place) mustFit(place, Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
     }
   }
+  if (op.kind !== 'insert') return
+  for (const place of placed.values()) {
+    const { key, via = [] } = place
+    if (key !== undefined) mustFit(place, typeInRows(op, via, key))
+  }
 }
+
+type Placed = Place & { readonly from: JsonSchema }
 
 /** Returns the schema of the elements of a list. */
 export const elementOf = (schema: JsonSchema): JsonSchema => (schema['items'] as JsonSchema | undefined) ?? {}

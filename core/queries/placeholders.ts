@@ -28,10 +28,29 @@ export interface TypedValue {
 
 /** Returns the values of a planned request. Those of lists and arrays are arrays. */
 export function valuesIn(op: Op, values: readonly Json[]): readonly TypedValue[] {
+  return op.kind === 'insert' ? [...operandsIn(op, values), ...cells(op, values)] : operandsIn(op, values)
+}
+
+/** Returns those that are not in rows. */
+export function operandsIn(op: Op, values: readonly Json[]): readonly TypedValue[] {
   let known = operandsOf.get(op)
   if (!known) operandsOf.set(op, (known = operands(op)))
-  const inConditions = known.map(({ slot, type, path }) => ({ value: values[slot] as Json, type, path }))
-  return op.kind === 'insert' ? [...inConditions, ...cells(op, values)] : inConditions
+  return known.map(({ slot, type, path }) => ({ value: values[slot] as Json, type, path }))
+}
+
+/** Returns the type of the values under a key of rows to insert. @param via the relationships that lead to the rows */
+export function typeInRows(
+  { columns, related = [] }: Insert,
+  via: readonly string[],
+  key: string,
+): SqlType | undefined {
+  const [name, ...rest] = via
+  if (name === undefined) return columns.find((each) => (each.key ?? each.name) === key)?.type
+  for (const each of related) {
+    const found = each.kind === 'insert' && each.relationship === name ? typeInRows(each, rest, key) : undefined
+    if (found) return found
+  }
+  return undefined
 }
 
 interface Operand {

@@ -1,5 +1,17 @@
 import { at, parseFailed } from '../errors.js'
-import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson, Rows } from '../json/parse.js'
+import {
+  BareObject,
+  type Json,
+  type JsonObject,
+  NO_LIMITS,
+  NumberText,
+  parseJson,
+  Rows,
+  type RowsColumn,
+  rowsOfText,
+  stringifyJson,
+} from '../json/parse.js'
+import { OPEN_BRACE, peek, skipValue } from '../json/scan.js'
 import { isObject } from '../plan/encode.js'
 import { operatorName, takesList, takesValue } from '../plan/operators.js'
 import type { Schema } from '../schema.js'
@@ -25,8 +37,10 @@ export interface Place {
   readonly path: string
   /** Schema of the value, if the operation has one. */
   readonly schema?: Schema | undefined
-  /** Names of the relationships that lead to the rows. */
+  /** Names of the relationships that lead to the rows, of `rows` and of a value in a row. */
   readonly via?: readonly string[] | undefined
+  /** Key of the value in its row. */
+  readonly key?: string
   /** Whether it is the operand of a condition, where null means `is null`. */
   readonly compared?: true
   /** Whether the query has the value without the operator `$eq`, with which the path ends. */
@@ -106,27 +120,46 @@ function fillParts(
 function fillRows(value: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
   if (isMark(value, marks, path)) return marks.replace(value, { use: 'rows', path, via })
   // The rows of an HTTP request are text.
-  if (value instanceof Rows)
-    return hasObjects(value) ? fillRows(parseJson(value.source, NO_LIMITS), marks, path, via) : value
+  if (value instanceof Rows) return fillText(value, marks, path, via)
   if (Array.isArray(value)) return value.map((row, i) => fillRow(row, marks, at(path, i), via))
   return fillRow(value, marks, path, via)
 }
 
 /** Returns whether a cell may be an object. */
-export const hasObjects = ({ columns }: Rows): boolean =>
-  [...columns.values()].some(({ first }) => first.composite >= 0)
+export const hasObjects = ({ columns }: Rows): boolean => [...columns.values()].some(mayBeObject)
+const mayBeObject = ({ first }: RowsColumn): boolean => first.composite >= 0
 
-/** Fills a row. Its rows of relationships are objects with the keys `data` and `on_conflict` only. */
-function fillRow(row: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
-  if (!isObject(row)) return row
-  return map(row, path, (key, value, here) => {
-    if (!isObject(value)) return value
-    const related: JsonObject = value
-    if (marks.is(related, here)) return marks.replace(related, { use: 'value', path: here })
-    const isRelated = Object.keys(related).every((each) => each === 'data' || each === 'on_conflict')
-    if (!isRelated || related['data'] === undefined) return related
-    return { ...related, data: fillRows(related['data'], marks, `${here}.data`, [...via, key]) }
+/** Fills rows that are text. Reads no more of them than the objects in their cells. */
+function fillText(rows: Rows, marks: PlaceMarks, path: string, via: readonly string[]): Rows {
+  const columns = new Map([...rows.columns].filter(([, column]) => mayBeObject(column)).map(([key]) => [key, key]))
+  if (columns.size === 0) return rows
+  let text = ''
+  let end = 0
+  rows.visit(columns, (c, key) => {
+    const isObject = peek(c) === OPEN_BRACE
+    const start = c.pos
+    skipValue(c)
+    if (!isObject) return
+    const cell = parseJson(rows.source.slice(start, c.pos), NO_LIMITS)
+    const filled = fillCell(key, cell, marks, at(at(path, c.path.at(-2) as number), key), via)
+    if (filled === cell) return
+    text += rows.source.slice(end, start) + stringifyJson(filled)
+    end = c.pos
   })
+  return end === 0 ? rows : rowsOfText(text + rows.source.slice(end), path)
+}
+
+function fillRow(row: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
+  return isObject(row) ? map(row, path, (key, value, here) => fillCell(key, value, marks, here, via)) : row
+}
+
+/** Fills a cell. Rows of relationships are objects with the keys `data` and `on_conflict` only. */
+function fillCell(key: string, value: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
+  if (!isObject(value)) return value
+  if (marks.is(value, path)) return marks.replace(value, { use: 'value', path, via, key })
+  const isRelated = Object.keys(value).every((each) => each === 'data' || each === 'on_conflict')
+  if (!isRelated || value['data'] === undefined) return value
+  return { ...value, data: fillRows(value['data'], marks, `${path}.data`, [...via, key]) }
 }
 
 const itemsOf = (schema?: Schema) => (schema && 'items' in schema ? schema.items : undefined)
@@ -183,7 +216,7 @@ function isOperators(value: Json): value is JsonObject {
 }
 
 function map(object: JsonObject, path: string, fn: (key: string, value: Json, path: string) => Json): JsonObject {
-  const result: JsonObject = Object.create(null)
+  const result = new BareObject()
   for (const key in object) result[key] = fn(key, object[key] as Json, at(path, key))
   return result
 }

@@ -22,7 +22,9 @@ export function parseReference(text: Json | undefined, path: string): Reference 
   }
   const [, name, rest = ''] = (typeof text === 'string' && REFERENCE.exec(text)) || []
   if (name === undefined) throw parseFailed('expecting a reference, such as "order.returning[0].id"', path)
-  const keys = [...rest.matchAll(KEY)].map(([, key, index]) => key ?? (index === '*' ? null : Number(index)))
+  const keys = (rest.match(KEY) ?? []).map((key) =>
+    key.startsWith('.') ? key.slice(1) : key === '[*]' ? null : Number(key.slice(1, -1)),
+  )
   if (keys.length > MAX_KEYS) throw parseFailed(`a reference has at most ${MAX_KEYS} keys and indices`, path)
   return { name, keys }
 }
@@ -32,7 +34,7 @@ const MAX_KEYS = 32
 /** The name of a step. */
 export const STEP_NAME = /^[A-Za-z_]\w{0,62}$/
 const REFERENCE = /^([A-Za-z_]\w{0,62})((?:\.[^.[\]]+|\[(?:\d{1,6}|\*)\])*)$/
-const KEY = /\.([^.[\]]+)|\[(\d+|\*)\]/g
+const KEY = /\.[^.[\]]+|\[[\d*]+\]/g
 
 /** Returns the value that a reference names. Keys of null are null. @throws ServiceError 400 if it does not exist */
 export function follow(value: Json, { name, keys }: Reference, path: string): Json {

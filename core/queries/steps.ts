@@ -1,7 +1,7 @@
 import { didYouMean } from '../did-you-mean.js'
 import { at, isUnder, parseFailed, ServiceError, unexpectedKey, unexpectedPayload } from '../errors.js'
 import type { Operation, Operations, Request, Templatable } from '../data/operations.js'
-import { type Json, type JsonObject, Rows, rowsOf } from '../json/parse.js'
+import { BareObject, type Json, type JsonObject, Rows, rowsOf } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
 import type { Op } from '../plan/ir.js'
 import { answerSchema, type FindTable, type JsonSchema } from './answer-schema.js'
@@ -146,9 +146,10 @@ export function checkReferences(
     assertUse(from, place)
     if (place.use !== 'rows') return placeholder({ ...place, from }, placed)
     const { properties = {} } = (from['items'] ?? from) as { properties?: Readonly<Record<string, JsonSchema>> }
-    const row: JsonObject = Object.create(null)
+    const row = new BareObject()
     for (const [key, of] of Object.entries(properties)) {
-      row[key] = placeholder({ use: 'value', path: at(at(place.path, '*'), key), from: of }, placed)
+      const path = at(at(place.path, '*'), key)
+      row[key] = placeholder({ use: 'value', path, via: place.via, key, from: of }, placed)
     }
     return rowsOf([row], place.path)
   }

@@ -309,7 +309,8 @@ function planRelated(shape: NewRows, all: ReadonlyMap<string, Related>, names: N
     names.table(table, 'insert', here)
     // The key of the outer row comes from that row.
     const joined = relationship.type === 'array' ? relationship.on.map(([, column]) => [column, true] as const) : []
-    return [planNewRows({ ...rows, columns: [...rows.columns, ...joined] }, table, names, here)]
+    const planned = planNewRows({ ...rows, columns: [...rows.columns, ...joined] }, table, names, here)
+    return [{ ...planned, relationship: rows.name }]
   })
 }
 

@@ -287,6 +287,23 @@ tap.test('what cannot exist or fit is refused before anything runs', async (t) =
     '[2].args.where.id',
     /type int4, but found uuid/,
   )
+  const who = { as: 'who', type: 'select', args: { table: 'customer', columns: ['id', 'key'] } }
+  const key = { $ref: 'who[0].key' }
+  await refused(
+    [who, { type: 'insert', args: { table: 'item', objects: [{ sku: 'a' }, { sku: 'b', n: key }] } }],
+    '[2].args.objects[1].n',
+    /type int4, but found uuid/,
+  )
+  await refused(
+    [who, { type: 'insert', args: { table: 'orders', objects: [{ customer: { data: { email: 'a', id: key } } }] } }],
+    '[2].args.objects[0].customer.data.id',
+    /type int4, but found uuid/,
+  )
+  await refused(
+    [who, { type: 'insert', args: { table: 'item', objects: { $ref: 'who' } } }],
+    '[2].args.objects',
+    /"key" does not exist|column "key"/,
+  )
   await refused(
     [{ type: 'insert', args: { table: 'item', objects: { $ref: 'order.returning' } } }],
     '[1].args.objects',
