@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import type { Invocation } from '../cli.js'
 import { adminSecretFor } from './admin-secret.js'
 import { withDatabase } from './builtins.js'
@@ -78,7 +79,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function lines({ advice, statements, without_statistics, left_out }: Advised, isTemporary: boolean): readonly string[] {
   const notes = [
-    `${advice.length === 0 ? 'no index' : advice.length === 1 ? '1 index' : `${advice.length} indexes`} for ${statements === 1 ? '1 statement' : `${statements} statements`}`,
+    `${advice.length === 0 ? 'no index' : counted(advice.length, 'index', 'indexes')} for ${counted(statements, 'statement')}`,
     ...(left_out > 0 ? [`${left_out} statements or indexes were left out`] : []),
     ...(without_statistics.length > 0
       ? [`PostgreSQL does not know the size of ${without_statistics.join(', ')}: run analyze`]
@@ -99,8 +100,8 @@ function described(
     `${sql};`,
     ...statements.map(({ name, role, calls, before, after }) => {
       const costs = before === null || after === null ? '' : `cost ${rounded(before)} -> ${rounded(after)}`
-      const counted = calls === null ? '' : isTemporary ? 'calls unknown' : calls === 1 ? '1 call' : `${calls} calls`
-      return `  ${`${name} (${role})`.padEnd(width)} ${[costs, counted].filter(Boolean).join(', ')}`.trimEnd()
+      const called = calls === null ? '' : isTemporary ? 'calls unknown' : counted(calls, 'call')
+      return `  ${`${name} (${role})`.padEnd(width)} ${[costs, called].filter(Boolean).join(', ')}`.trimEnd()
     }),
     `  ${checked === null ? (reason ?? 'not checked') : checked === 'created' ? 'checked with the index' : 'checked with hypopg'}; ` +
       `${size} for ${rows ?? 'an unknown number of'} rows`,

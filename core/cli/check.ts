@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import { resolve } from 'node:path'
 import type pg from 'pg'
 import { readCatalog } from '../catalog/change.js'
@@ -152,6 +153,9 @@ async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrati
     ]
   }
   const { inconsistent, tables } = await readCatalog(client)
-  findings.push({ ok: true, text: `metadata: ${tables.filter(({ system }) => !system).length} tables tracked` })
+  findings.push({
+    ok: true,
+    text: `metadata: ${counted(tables.filter(({ system }) => !system).length, 'table')} tracked`,
+  })
   return [...findings, ...inconsistent.map(({ object, reason }) => ({ ok: false, text: `${object}: ${reason}` }))]
 }

@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import type { Invocation } from '../cli.js'
 import { version } from '../version.js'
 import { withDatabase } from './builtins.js'
@@ -48,16 +49,16 @@ function lines(findings: readonly Finding[], hidden: number): readonly string[] 
       '',
     ]),
     [
-      findings.length === 0 ? 'no findings' : LEVELS.flatMap((level) => counted(findings, level)).join(', '),
+      findings.length === 0 ? 'no findings' : LEVELS.flatMap((level) => ofLevel(findings, level)).join(', '),
       ...(hidden > 0 ? [`${hidden} more of a lower level (--level info shows all)`] : []),
     ].join('; '),
   ]
 }
 
-function counted(findings: readonly Finding[], level: Level): readonly string[] {
+function ofLevel(findings: readonly Finding[], level: Level): readonly string[] {
   const count = findings.filter((each) => each.level === level).length
   if (count === 0) return []
-  return [level === 'info' ? `${count} info` : `${count} ${level}${count === 1 ? '' : 's'}`]
+  return [level === 'info' ? `${count} info` : counted(count, level)]
 }
 
 /**

@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import type pg from 'pg'
 import type { DatabaseConfig } from '../db/config.js'
 import { budgetOf, poolSizes, sumOf } from '../db/pool-sizes.js'
@@ -131,8 +132,7 @@ export async function findConnections(
   const sizes = poolSizes(config, processes)
   const most = processes * (sumOf(sizes) - (fast ? 0 : sizes.pipelines + sizes.sharedCommits))
   const servers = (connections: number) => {
-    const count = Math.floor(free / connections)
-    return `enough for ${count} ${count === 1 ? 'server' : 'servers'}`
+    return `enough for ${counted(Math.floor(free / connections), 'server')}`
   }
   const server = processes === 1 ? 'a server' : `a server of ${processes} processes`
   const behind = isPooled(config)

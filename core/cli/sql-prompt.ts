@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import { createInterface } from 'node:readline'
 import type pg from 'pg'
 import { requestCancel } from '../db/pooler.js'
@@ -123,7 +124,7 @@ export function table({ fields, rows, command, rowCount }: pg.QueryArrayResult<(
       .join('|')
       .trimEnd()
   const rule = widths.map((width) => '-'.repeat(width + 2)).join('+')
-  return [line(names), rule, ...cells.map(line), `(${rows.length} row${rows.length === 1 ? '' : 's'})`].join('\n')
+  return [line(names), rule, ...cells.map(line), `(${counted(rows.length, 'row')})`].join('\n')
 }
 
 /** Writes control characters as escapes, because a terminal would obey them. */

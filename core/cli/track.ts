@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import type { Invocation } from '../cli.js'
 import { withDatabase } from './builtins.js'
 import { withServer } from './temporary-server.js'
@@ -80,5 +81,5 @@ function section(title: string, lines: readonly string[]): readonly string[] {
   ]
 }
 
-const count = ({ length }: readonly unknown[], what: string): string => `${length} ${what}${length === 1 ? '' : 's'}`
+const count = ({ length }: readonly unknown[], what: string): string => counted(length, what)
 const nameOf = (name: Name): string => (typeof name === 'string' ? name : `${name.schema}.${name.name}`)

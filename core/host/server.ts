@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
@@ -227,8 +228,7 @@ export async function startLoaded(
     const detail = store && (await mustAnswer(store.database).catch(() => undefined))
     if (detail) log.warn(`${detail}; requests that write fail with 503`)
     const untracked = (await store?.data.untracked().catch(() => 0)) ?? 0
-    if (untracked > 0)
-      tell(`${untracked === 1 ? '1 table' : `${untracked} tables`} found, 0 tracked: rowhouse track --all`)
+    if (untracked > 0) tell(`${counted(untracked, 'table')} found, 0 tracked: rowhouse track --all`)
     return { config, url: addresses[0]?.url ?? '', addresses, log, close }
 
     async function describeServer() {

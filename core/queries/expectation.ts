@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import { parseFailed, serviceError, unexpectedKey, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
@@ -64,8 +65,8 @@ export function assertExpectable(expect: Expectation, schema: JsonSchema, path: 
 
 /** @throws ServiceError 409 unmet-expectation */
 export function assertExpected({ affected, rows, exists }: Expectation, answer: Json, path: string): void {
-  if (affected) assertIn(affected, affectedBy(answer), 'affected rows', at(path, 'affected'))
-  if (rows) assertIn(rows, rowsIn(answer), 'rows', at(path, 'rows'))
+  if (affected) assertIn(affected, affectedBy(answer), 'affected row', at(path, 'affected'))
+  if (rows) assertIn(rows, rowsIn(answer), 'row', at(path, 'rows'))
   if (exists === undefined) return
   const count = rowsIn(answer) ?? affectedBy(answer)
   if (count === undefined) throw noCount('rows', `${path}.exists`)
@@ -73,10 +74,15 @@ export function assertExpected({ affected, rows, exists }: Expectation, answer: 
 }
 
 function assertIn({ min, max }: Range, count: number | undefined, what: string, path: string): void {
-  if (count === undefined) throw noCount(what, path)
+  if (count === undefined) throw noCount(`${what}s`, path)
   if (count >= min && count <= max) return
-  const wanted = min === max ? `${min}` : max === Infinity ? `at least ${min}` : `${min} to ${max}`
-  throw unmet(`expected ${wanted} ${what}, but found ${count}`, path)
+  const wanted =
+    min === max
+      ? counted(min, what)
+      : max === Infinity
+        ? `at least ${counted(min, what)}`
+        : `${min} to ${counted(max, what)}`
+  throw unmet(`expected ${wanted}, but found ${count}`, path)
 }
 
 const numberOf = (answer: Json, key: string): number | undefined =>

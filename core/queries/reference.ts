@@ -1,3 +1,4 @@
+import { counted } from '../counted.js'
 import { didYouMean } from '../did-you-mean.js'
 import { parseFailed } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
@@ -49,7 +50,7 @@ export function follow(value: Json, { name, keys }: Reference, path: string): Js
     if (typeof key === 'number') {
       if (!Array.isArray(current)) throw missing(at, `it is ${describe(current)}, not a list`, path)
       const { length } = current
-      if (key >= length) throw missing(`${at}[${key}]`, `the list has ${length} ${length === 1 ? 'row' : 'rows'}`, path)
+      if (key >= length) throw missing(`${at}[${key}]`, `the list has ${counted(length, 'row')}`, path)
       current = current[key] as Json
       at += `[${key}]`
     } else {

@@ -47,7 +47,9 @@ async function remove({ query, operation, print, tell }: CommandContext, confirm
   }
   const added = (await query<{ name: string; count: number }>(addedTo(tables))).filter(({ count }) => count > 0)
   if (!confirmed) {
-    const lines = added.map(({ name, count }) => `${count} rows that were added to ${name}`)
+    const lines = added.map(
+      ({ name, count }) => `${count} ${count === 1 ? 'row that was' : 'rows that were'} added to ${name}`,
+    )
     tell(
       `rowhouse sample remove --yes removes the shop, whatever was changed in it:${list([...lines, ...tables.map((name) => `table ${name}`)])}`,
     )

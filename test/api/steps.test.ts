@@ -195,7 +195,7 @@ tap.test('an expectation that is not met rolls everything back, and names itself
     body: {
       code: 'unmet-expectation',
       path: '$.args[1].expect.affected',
-      error: 'expected 1 affected rows, but found 0',
+      error: 'expected 1 affected row, but found 0',
     },
   })
   t.equal(await count(server, 'orders'), 1)
@@ -369,7 +369,7 @@ tap.test('the error of a for_each names the element, and that of a value the pla
   }
   t.match(await server.query('bulk', [all, take]), {
     status: 409,
-    body: { path: '$.args[1].expect.affected', error: 'element 1 of for_each: expected 1 affected rows, but found 0' },
+    body: { path: '$.args[1].expect.affected', error: 'element 1 of for_each: expected 1 affected row, but found 0' },
   })
   for (const operator of ['$ceq', '$is_null']) {
     const column = { type: 'count', args: { table: 'stock', where: { sku: { [operator]: { $ref: 'all[0].sku' } } } } }

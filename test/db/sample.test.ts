@@ -156,7 +156,7 @@ t.test('the sample shop is the same on every machine, and each role sees its own
         },
       },
     ])
-    t.match(await sample('remove'), { code: 1, err: /--yes removes the shop.*:\n  1 rows that were added to orders\n/ })
+    t.match(await sample('remove'), { code: 1, err: /--yes removes the shop.*:\n  1 row that was added to orders\n/ })
     t.match(await sample('remove', '--yes'), { code: 1, err: /dependent objects : relationship wish.buyer/ })
     t.equal((await server.must('count', { table: 'orders' })).count, 50_001, 'all is still there')
     await server.must('drop_relationship', { table: 'wish', name: 'buyer' })

@@ -249,7 +249,7 @@ t.test('metadata travels between databases', async (t) => {
   t.match(await run(folder, ['metadata', 'apply', 'all.json'], b), { code: 0, out: /\+ table note[^]*\napplied\n$/ })
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), { code: 0, out: /no difference/ })
   const secured = { ...b, ROWHOUSE_ADMIN_SECRET: SECRET }
-  t.match(await run(folder, ['check'], secured), { code: 0, out: /1 tables tracked/ })
+  t.match(await run(folder, ['check'], secured), { code: 0, out: /1 table tracked/ })
   t.match(await run(folder, ['check'], b), { code: 1, out: /no way to authenticate/ })
   t.match(await run(folder, ['doctor'], secured), { code: 0, out: /superuser/ })
 })

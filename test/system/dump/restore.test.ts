@@ -64,7 +64,7 @@ t.test('a backup of a running server restores database and files in a new cluste
       env: { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET, ROWHOUSE_PROVIDERS__STORAGE__DISK__ROOT: copy },
     })
   await command('migrate')
-  t.match((await command('check')).stdout, /ok +metadata: 1 tables tracked/)
+  t.match((await command('check')).stdout, /ok +metadata: 1 table tracked/)
   const checked = await command('fsck', '--deep', '--json').catch((error: { stdout: string }) => error)
   const { findings } = JSON.parse(checked.stdout) as { findings: readonly { kind: string }[] }
   t.strictSame([...new Set(findings.map(({ kind }) => kind))], ['orphan'], 'bytes of later files, and nothing else')
