@@ -8,7 +8,8 @@ import {
   tableKey,
   unexpectedPayload,
 } from 'rowhouse/plan'
-import { liftDependents, PLANNER } from './lift.js'
+import { liftDependents } from './lift/reads.js'
+import { PLANNER } from './lift/shape.js'
 import { type Dependent, FOREIGN_KEYS, MOST } from './plan/dependents.js'
 
 /** The operation that counts the rows that reference a row, as far as the caller's role may see them. */

@@ -9,7 +9,9 @@ import {
   serviceError,
 } from 'rowhouse'
 import { isObject, isUnder, parseJson, splitObject, unexpectedPayload, VERSION } from 'rowhouse/plan'
-import { ANY_VERSION, type Lifted, liftCount, liftSelect, PLANNER } from './lift.js'
+import { ANY_VERSION } from './lift/writes.js'
+import { type Lifted, PLANNER } from './lift/shape.js'
+import { liftCount, liftSelect } from './lift/reads.js'
 
 const EXPECT = '$.args.expect'
 

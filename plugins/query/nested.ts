@@ -23,16 +23,8 @@ import {
   tableKey,
   unexpectedPayload,
 } from 'rowhouse/plan'
-import {
-  type ConflictShape,
-  liftConflict,
-  liftDelete,
-  type Lifted,
-  liftInsert,
-  liftUpdate,
-  PLANNER,
-  type StepShape,
-} from './lift.js'
+import { type ConflictShape, type Lifted, PLANNER, type StepShape } from './lift/shape.js'
+import { liftConflict, liftDelete, liftInsert, liftUpdate } from './lift/writes.js'
 
 const PATH = '$.args'
 /** A row without columns, for steps that have none. */

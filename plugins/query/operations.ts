@@ -1,17 +1,9 @@
 import { type Answer, type Call, type Data, type Json, type Operation, type Templatable, timed } from 'rowhouse'
 import { isObject, type JsonObject, type Rows, splitArray, splitObject, unexpectedPayload } from 'rowhouse/plan'
 import { whenExpected } from './expect.js'
-import {
-  liftCall,
-  liftCount,
-  liftDelete,
-  liftInsert,
-  liftSelect,
-  liftUpdate,
-  liftWholeInsert,
-  type Lifted,
-  PLANNER,
-} from './lift.js'
+import { liftCall, liftCount, liftSelect } from './lift/reads.js'
+import { liftDelete, liftInsert, liftUpdate, liftWholeInsert } from './lift/writes.js'
+import { type Lifted, PLANNER } from './lift/shape.js'
 import { insertWithRelated, updateWithRelated } from './nested.js'
 
 const text = (json: string | undefined): Answer => ({ kind: 'text', text: json as string })

@@ -57,7 +57,7 @@ import type {
   Shape,
   StepShape,
   UpdateShape,
-} from './lift.js'
+} from './lift/shape.js'
 import { planAfter } from './plan/after.js'
 import { planDependents } from './plan/dependents.js'
 import { isValue, planGroups, refuseUnsorted } from './plan/groups.js'

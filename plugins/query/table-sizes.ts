@@ -1,6 +1,7 @@
 import { type Call, type Data, type Operation, ServiceError } from 'rowhouse'
 import { tableKey, type TableRef } from 'rowhouse/plan'
-import { liftCount, PLANNER } from './lift.js'
+import { liftCount } from './lift/reads.js'
+import { PLANNER } from './lift/shape.js'
 import { args } from './metadata/operation.js'
 
 interface Size {

@@ -8,7 +8,9 @@ import type { Field, Read } from '../../core/plan/ir.js'
 import { namesFor } from '../../core/plan/names.js'
 import { bind } from '../../core/sql/bind.js'
 import type { Form } from '../../core/sql/emit.js'
-import * as lift from '../../plugins/query/lift.js'
+import type { StepShape } from '../../plugins/query/lift/shape.js'
+import { liftCall, liftCount, liftSelect } from '../../plugins/query/lift/reads.js'
+import { liftDelete, liftInsert, liftUpdate } from '../../plugins/query/lift/writes.js'
 import plan from '../../plugins/query/plan.js'
 import { testServer } from '../kit/server.js'
 
@@ -71,7 +73,7 @@ t.test('each request compiles to the SQL that stands here, and PostgreSQL takes 
 
   await t.test('the parts of several reads, for a stream', async (t) => {
     const list = (key: string, table: string, single = false): Field => {
-      const { shape } = lift.liftSelect({ table, columns: ['id'] })
+      const { shape } = liftSelect({ table, columns: ['id'] })
       return { kind: 'relation', key, on: [], read: { ...(plan(shape, namesFor('admin', catalog)) as Read), single } }
     }
     const constant: Field = { kind: 'constant', key: 'type', value: 'query_root' }
@@ -90,12 +92,12 @@ t.test('each request compiles to the SQL that stands here, and PostgreSQL takes 
 })
 
 const LIFT = {
-  select: lift.liftSelect,
-  count: lift.liftCount,
-  insert: lift.liftInsert,
-  update: lift.liftUpdate,
-  delete: lift.liftDelete,
-  call: lift.liftCall,
+  select: liftSelect,
+  count: liftCount,
+  insert: liftInsert,
+  update: liftUpdate,
+  delete: liftDelete,
+  call: liftCall,
 }
 
 interface Case {
@@ -103,7 +105,7 @@ interface Case {
   readonly type: keyof typeof LIFT
   readonly args: object
   /** A step of a write of related rows. The result of another step is the last value. */
-  readonly step?: lift.StepShape
+  readonly step?: StepShape
   readonly role?: string
   readonly form?: Form
   readonly sql: readonly string[]

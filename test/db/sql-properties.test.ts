@@ -5,7 +5,8 @@ import { readCatalog } from '../../core/catalog/change.js'
 import { compile } from '../../core/compile/compile.js'
 import { type Json, parseJson } from '../../core/json/parse.js'
 import { bind } from '../../core/sql/bind.js'
-import * as lift from '../../plugins/query/lift.js'
+import { liftCount, liftSelect } from '../../plugins/query/lift/reads.js'
+import { liftDelete, liftInsert, liftUpdate } from '../../plugins/query/lift/writes.js'
 import plan from '../../plugins/query/plan.js'
 import fc from '../kit/property.js'
 import { testServer } from '../kit/server.js'
@@ -116,11 +117,11 @@ t.test('names of any kind are names and nothing else', async (t) => {
 })
 
 const LIFT = {
-  select: (args: Json) => lift.liftSelect(args),
-  count: (args: Json) => lift.liftCount(args),
-  insert: (args: Json) => lift.liftInsert(args),
-  update: (args: Json) => lift.liftUpdate(args),
-  delete: (args: Json) => lift.liftDelete(args),
+  select: (args: Json) => liftSelect(args),
+  count: (args: Json) => liftCount(args),
+  insert: (args: Json) => liftInsert(args),
+  update: (args: Json) => liftUpdate(args),
+  delete: (args: Json) => liftDelete(args),
 }
 
 t.test('values never change the text of a statement, and never stand in it', async (t) => {

@@ -10,7 +10,8 @@ import { geoJsonText } from '../../core/plan/geojson.js'
 import type { BoolExp, SqlType } from '../../core/plan/ir.js'
 import { allNames } from '../../core/plan/names.js'
 import { bind, type Param } from '../../core/sql/bind.js'
-import * as lift from '../../plugins/query/lift.js'
+import { liftInsert, liftUpdate } from '../../plugins/query/lift/writes.js'
+import { liftSelect } from '../../plugins/query/lift/reads.js'
 import plan from '../../plugins/query/plan.js'
 
 const geo = (name: 'geometry' | 'geography', srid?: number): SqlType => ({
@@ -65,7 +66,7 @@ const MAPPED = { type: 'name', properties: { name: 'EPSG:3857' } }
 
 function compiled(type: 'select' | 'insert' | 'update', args: object) {
   const request = parseJson(JSON.stringify({ table: 'place', ...args }), undefined, () => true)
-  const { shape, values } = { select: lift.liftSelect, insert: lift.liftInsert, update: lift.liftUpdate }[type](request)
+  const { shape, values } = { select: liftSelect, insert: liftInsert, update: liftUpdate }[type](request)
   const { statements, mostRows } = compile(
     { planner: 'query', shape, role: 'admin', form: 'rows' },
     plan as never,

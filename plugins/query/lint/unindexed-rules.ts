@@ -1,6 +1,7 @@
 import { type Call, type Data, INTERNAL, type PlanReader, type QueryPlan, type Session } from 'rowhouse'
 import { type Table, tableName } from 'rowhouse/plan'
-import { liftSelect, PLANNER } from '../lift.js'
+import { liftSelect } from '../lift/reads.js'
+import { PLANNER } from '../lift/shape.js'
 import type { Finding } from './finding.js'
 import { Samples } from './samples.js'
 import { conjuncts, nameOf, type Subject } from './subject.js'

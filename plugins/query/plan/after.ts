@@ -11,7 +11,7 @@ import {
   TRUE,
   unexpectedPayload,
 } from 'rowhouse/plan'
-import type { AfterShape } from '../lift.js'
+import type { AfterShape } from '../lift/shape.js'
 
 /**
  * Plans keyset paging: completes the order by a key, and returns the condition on the rows behind the given one. Without

@@ -13,7 +13,7 @@ import {
   type TableRef,
   TRUE,
 } from 'rowhouse/plan'
-import type { DependentsShape } from '../lift.js'
+import type { DependentsShape } from '../lift/shape.js'
 
 /** Maximum number of rows that are counted for a foreign key. */
 export const MOST = 1000

@@ -17,7 +17,7 @@ import {
   TRUE,
   unexpectedPayload,
 } from 'rowhouse/plan'
-import type { ColumnShapes, OrderShape, SelectShape, ValueShape } from '../lift.js'
+import type { ColumnShapes, OrderShape, SelectShape, ValueShape } from '../lift/shape.js'
 import { ResultKeys } from './result-keys.js'
 
 export const isValue = (column: ColumnShapes[number]): column is ValueShape =>
