@@ -46,6 +46,9 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
     return withDirectClient(database, 'run_sql', use).finally(release)
   }
 
+  const saidTo = ({ session: { role } }: Call, error: unknown) =>
+    clientError(error, { role, catalog: snapshots.current.catalog })
+
   /** Runs outside of a transaction, which may have had an effect even if it fails. */
   async function single<T>(call: Call, timeoutMs: number, fn: Work<T>): Promise<T> {
     try {
@@ -63,7 +66,7 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
         ),
       )
     } catch (error) {
-      throw clientError(error, { role: call.session.role, catalog: snapshots.current.catalog })
+      throw saidTo(call, error)
     } finally {
       await snapshots
         .reload()
@@ -95,7 +98,10 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
         return answer
       },
       { mode: readOnly ? 'read only' : undefined },
-    )
+    ).catch((error: unknown) => {
+      // In a bulk, the error gets the path of its member.
+      throw call.transaction ? saidTo(call, error) : error
+    })
     if (!checks && !readOnly) await snapshots.reload()
     return result
   }

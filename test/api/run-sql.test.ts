@@ -223,3 +223,22 @@ async function connections(url: string): Promise<number> {
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
+
+t.test('an error of SQL in a bulk names its member, at any depth', async (t) => {
+  const server = await testServer(t, { config: { database: { statementTimeoutMs: patience(1000) } } })
+  const sql = (text: string) => ({ type: 'run_sql', args: { sql: text } })
+
+  t.match(await server.query('bulk', [sql('create table kept (id int)'), sql('select * from nope')]), {
+    status: 400,
+    body: { path: '$.args[1]', error: 'relation "nope" does not exist', code: 'postgres-error' },
+  })
+  t.match(await server.query('bulk', [sql('select 1'), { type: 'bulk', args: [sql('select 1'), sql('select 1/0')] }]), {
+    status: 400,
+    body: { path: '$.args[1].args[1]', error: 'division by zero' },
+  })
+  t.match(await server.query('bulk', [sql('select 1'), sql('select pg_sleep(60)')]), {
+    status: 504,
+    body: { path: '$.args[1]', code: 'timeout' },
+  })
+  t.match(await server.query('run_sql', { sql: 'select * from kept' }), { status: 400 }, 'all of it was rolled back')
+})
