@@ -2,7 +2,7 @@ import { spawnThrowaway } from './kit/cluster.js'
 import { PATIENCE } from './kit/patience.js'
 
 /** What a quiet machine with two processors needs to start Node.js and a new PostgreSQL, and to stop both. */
-const QUIET_MS = 2_000
+const QUIET_MS = 1_700
 
 /** Measures this machine now, and sets `ROWHOUSE_TEST_PATIENCE` for the processes that this one starts. */
 export async function calibrate(): Promise<void> {

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { realpathSync } from 'node:fs'
-import { access, constants, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { access, constants, readdir, rm, statfs } from 'node:fs/promises'
+import { freemem, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -14,12 +14,20 @@ import { readPostmaster } from '../../providers/database/embedded/postmaster.js'
 export const TEST_DATABASE_URL = 'ROWHOUSE_TEST_DATABASE_URL'
 
 const TEMPORARY = realpathSync(tmpdir())
+/**
+ * A file system in memory. There, a database is created and dropped in a fifth of the time that a disk takes, and each test
+ * has one.
+ */
+const MEMORY = '/dev/shm'
+const FOLDERS = [TEMPORARY, MEMORY]
 const PREFIX = 'rowhouse-test-'
+/** The databases of all tests that run side by side, and their log. */
+const ROOM = 4 * 2 ** 30
 
-/** A cluster for tests in a temporary folder, which `stop` deletes. */
+/** A cluster for tests in a temporary folder, in memory if there is room, which `stop` deletes. */
 export async function startThrowaway(): Promise<{ url: string; stop(): Promise<void> }> {
-  await sweep()
-  const dataDir = join(TEMPORARY, `${PREFIX}${randomBytes(6).toString('hex')}`)
+  await Promise.all(FOLDERS.map(sweep))
+  const dataDir = join((await hasRoom(MEMORY)) ? MEMORY : TEMPORARY, `${PREFIX}${randomBytes(6).toString('hex')}`)
   const cluster = await startEmbedded({ dataDir, throwaway: true })
   const stop = async () => {
     await cluster.stop()
@@ -28,10 +36,16 @@ export async function startThrowaway(): Promise<{ url: string; stop(): Promise<v
   return { url: cluster.url, stop }
 }
 
-/** Deletes what killed test runs left behind: a lock whose holder has ended, and no server. */
-async function sweep(): Promise<void> {
-  for (const name of (await readdir(TEMPORARY)).filter((entry) => entry.startsWith(PREFIX))) {
-    const dataDir = join(TEMPORARY, name)
+async function hasRoom(folder: string): Promise<boolean> {
+  const disk = await statfs(folder).catch(() => undefined)
+  return disk !== undefined && Math.min(disk.bavail * disk.bsize, freemem()) > ROOM
+}
+
+/** Deletes what killed test runs left in a folder: a lock whose holder has ended, and no server. */
+async function sweep(folder: string): Promise<void> {
+  const names = await readdir(folder).catch(() => [])
+  for (const name of names.filter((entry) => entry.startsWith(PREFIX))) {
+    const dataDir = join(folder, name)
     const isLocked = await access(join(dataDir, 'lock'), constants.R_OK).then(
       () => true,
       () => false,
