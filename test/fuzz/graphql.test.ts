@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { testServer } from '../kit/server.js'
 
-const REQUESTS = Number(process.env['ROWHOUSE_FUZZ_REQUESTS'] ?? 2_000)
-const BUDGET_MS = process.env['ROWHOUSE_FUZZ_REQUESTS'] === undefined ? 40_000 : Infinity
+const REQUESTS = Number(process.env['ROWHOUSE_FUZZ_REQUESTS'] ?? 1_000)
+const BUDGET_MS = process.env['ROWHOUSE_FUZZ_REQUESTS'] === undefined ? 20_000 : Infinity
 const SEED = Number(process.env['ROWHOUSE_FUZZ_SEED'] ?? 1)
 const AT_ONCE = 8
 

@@ -15,9 +15,9 @@ import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET } from '../kit/server.js'
 
 const ASKED_FOR = process.env['ROWHOUSE_FUZZ_REQUESTS']
-const REQUESTS = Number(ASKED_FOR ?? 5_000)
+const REQUESTS = Number(ASKED_FOR ?? 2_500)
 /** Unless a number is asked for, a slow machine sends fewer. */
-const BUDGET_MS = ASKED_FOR === undefined ? 60_000 : Infinity
+const BUDGET_MS = ASKED_FOR === undefined ? 30_000 : Infinity
 const SEED = Number(process.env['ROWHOUSE_FUZZ_SEED'] ?? 1)
 const ROUND = 500
 const CONNECTIONS = 8

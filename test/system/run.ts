@@ -43,6 +43,7 @@ const outcomes = await Promise.all([
   ofRegistry('package', 'the package, installed', ofPackage),
   ...(QUICK ? [] : [onTwoProcesses(pool)]),
   embedded(),
+  benchCommand(),
   systemParts(),
 ])
 // What measures or loads the machine has it to itself.
@@ -56,6 +57,11 @@ if (!outcomes.flat().every((ok) => ok)) process.exitCode = 1
 /** The embedded database as root and as an ordinary user. */
 function embedded(): Promise<boolean> {
   return pool.run([testFile('build/test/system/embedded.test.js')])
+}
+
+/** The command `rowhouse bench`, which asks a server for seconds, again and again. */
+function benchCommand(): Promise<boolean> {
+  return onCluster(['build/test/system/bench-command.test.js'], {})
 }
 
 /** What needs packages of the npm registry. */
