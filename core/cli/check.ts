@@ -1,6 +1,6 @@
-import { counted } from '../counted.js'
 import { resolve } from 'node:path'
 import type pg from 'pg'
+import { counted } from '../counted.js'
 import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
 import type { ProviderKinds } from '../contracts.js'

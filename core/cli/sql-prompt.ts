@@ -1,6 +1,6 @@
-import { counted } from '../counted.js'
 import { createInterface } from 'node:readline'
 import type pg from 'pg'
+import { counted } from '../counted.js'
 import { requestCancel } from '../db/pooler.js'
 import { explained, runOne, type ScriptOptions, TEXT } from './run-script.js'
 import { SqlSplitter, type SqlPart } from './split-sql.js'

@@ -1,6 +1,6 @@
-import { counted } from '../counted.js'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
+import { counted } from '../counted.js'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { idempotencyConfig } from '../data/once.js'

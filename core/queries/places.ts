@@ -136,10 +136,10 @@ function fillText(rows: Rows, marks: PlaceMarks, path: string, via: readonly str
   let text = ''
   let end = 0
   rows.visit(columns, (c, key) => {
-    const isObject = peek(c) === OPEN_BRACE
+    const opens = peek(c) === OPEN_BRACE
     const start = c.pos
     skipValue(c)
-    if (!isObject) return
+    if (!opens) return
     const cell = parseJson(rows.source.slice(start, c.pos), NO_LIMITS)
     const filled = fillCell(key, cell, marks, at(at(path, c.path.at(-2) as number), key), via)
     if (filled === cell) return
