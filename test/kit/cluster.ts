@@ -37,8 +37,13 @@ export async function startThrowaway(): Promise<{ url: string; stop(): Promise<v
 }
 
 async function hasRoom(folder: string): Promise<boolean> {
-  const disk = await statfs(folder).catch(() => undefined)
-  return disk !== undefined && Math.min(disk.bavail * disk.bsize, freemem()) > ROOM
+  try {
+    await access(folder, constants.W_OK)
+    const { bavail, bsize } = await statfs(folder)
+    return Math.min(bavail * bsize, freemem()) > ROOM
+  } catch {
+    return false
+  }
 }
 
 /** Deletes what killed test runs left in a folder: a lock whose holder has ended, and no server. */
