@@ -11,7 +11,7 @@ import { createPool, type Job } from './pool.js'
 const named = process.argv.slice(2)
 
 /** What takes longest begins first, so that it is not left alone at the end. */
-const FOLDERS = ['io', 'fuzz', 'db', 'api', 'unit']
+const FOLDERS = ['io', 'fuzz', 'db', 'api', 'promises', 'unit']
 const LONGEST = [
   'io/shutdown',
   'io/faults',

@@ -1,5 +1,61 @@
-import type { Test } from 'tap'
+import tap, { type Test } from 'tap'
 import type { Answered, As, TestServer } from './server.js'
+
+/**
+ * What one area of the product promises to those who use it. Each promise has an id and a sentence, and a case that proves
+ * it, or the list does not compile.
+ */
+export interface Area {
+  /** As its file in `test/promises`. */
+  readonly name: string
+  /** A sentence for each id. */
+  readonly promises: Readonly<Record<string, string>>
+  /** Where the documentation makes these promises. */
+  readonly pages: Pages<string>
+  /** Proves all of them. */
+  prove(t: Test): Promise<void>
+}
+
+/**
+ * Pages of the documentation, their headings, and in these the rows of tables (the text of the first cell) and the sentences
+ * with "must", each with the id of its promise.
+ */
+export type Pages<Id extends string> = Readonly<
+  Record<string, Readonly<Record<string, Readonly<Record<string, Id | readonly Id[]>>>>>
+>
+
+/**
+ * @param start makes the server of the area, with what its cases need
+ * @param cases run in the order of `promises`: later ones see what earlier ones left
+ */
+export function area<Id extends string, S extends TestServer>(
+  name: string,
+  {
+    promises,
+    pages = {},
+    start,
+    cases,
+  }: {
+    readonly promises: Readonly<Record<Id, string>>
+    readonly pages?: Pages<Id>
+    readonly start: (t: Test) => Promise<S>
+    readonly cases: Readonly<Record<Id, Case<S>>>
+  },
+): Area {
+  const prove = async (t: Test): Promise<void> => {
+    const server = await start(t)
+    for (const [id, sentence] of Object.entries(promises) as [Id, string][]) {
+      const proof = cases[id]
+      const name = `[${id}] ${sentence}`
+      if (typeof proof === 'function') await t.test(name, (t) => proof(t, server))
+      else for (const [i, step] of proof.entries()) await take(t, server, step, `${name} (${i + 1} of ${proof.length})`)
+    }
+  }
+  return { name, promises, pages, prove }
+}
+
+/** What proves a promise: requests in order, or what they cannot say. */
+export type Case<S extends TestServer = TestServer> = readonly Step[] | ((t: Test, server: S) => Promise<void>)
 
 /** One request, and what has to come back. */
 export interface Step {
@@ -12,8 +68,6 @@ export interface Step {
   readonly bare?: boolean
   readonly expected: Expected
 }
-/** What proves a promise: its steps in order. */
-export type Case = readonly Step[]
 
 export interface Expected {
   readonly status: number
@@ -23,7 +77,7 @@ export interface Expected {
   readonly body?: unknown
   /** A part of the body, with expressions for texts. */
   readonly like?: object
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string | RegExp | null>>
 }
 
 export const is = (body: unknown): Expected => ({ status: 200, body })
@@ -44,21 +98,10 @@ export const query = (type: string, args: unknown, expected: Expected, as?: As):
   ...(as ? { as } : {}),
 })
 
-/** Runs the cases in the order of their ids: later ones see what earlier ones left. */
-export async function prove<Id extends string>(
-  t: Test,
-  server: TestServer,
-  promises: Readonly<Record<Id, string>>,
-  cases: Readonly<Record<Id, Case>>,
-): Promise<void> {
-  for (const [id, sentence] of Object.entries(promises) as [Id, string][]) {
-    for (const [i, step] of cases[id].entries()) {
-      const { path, method, body, headers, as, bare, expected } = step
-      const init: RequestInit = { method, ...(body === undefined ? {} : { body }), ...(headers ? { headers } : {}) }
-      const answer = await (bare ? server.bare(path, init) : server.fetch(path, init, as))
-      compare(t, answer, expected, `[${id}] ${sentence} (${i + 1} of ${cases[id].length})`)
-    }
-  }
+async function take(t: Test, server: TestServer, step: Step, name: string): Promise<void> {
+  const { path, method, body, headers, as, bare, expected } = step
+  const init: RequestInit = { method, ...(body === undefined ? {} : { body }), ...(headers ? { headers } : {}) }
+  compare(t, await (bare ? server.bare(path, init) : server.fetch(path, init, as)), expected, name)
 }
 
 function compare(
@@ -71,5 +114,16 @@ function compare(
   if (exact !== undefined) t.equal(answer.text, exact, name)
   if (body !== undefined) t.same(answer.body, body, name)
   if (part !== undefined) t.match(answer.body, part, name)
-  for (const [header, value] of Object.entries(headers)) t.equal(answer.headers.get(header), value, name)
+  for (const [header, value] of Object.entries(headers)) {
+    if (value instanceof RegExp) t.match(answer.headers.get(header), value, `${name}: ${header}`)
+    else t.equal(answer.headers.get(header), value, `${name}: ${header}`)
+  }
+}
+
+/** Areas to prove, as a comma list; all of them by default. */
+const ONLY = process.env['ROWHOUSE_TEST_AREAS']?.split(',')
+
+/** Proves the areas of a test file, one after the other. */
+export function proveAll(areas: readonly Area[]): void {
+  for (const each of areas) if (ONLY?.includes(each.name) ?? true) void tap.test(each.name, (t) => each.prove(t))
 }

@@ -25,10 +25,11 @@ const OF_THE_DATABASE = [
   'graphql-nested',
   'hidden-rows',
   'partitions',
-  'promises',
   'templates',
   'writes-at-the-edge',
 ].map(apiFile)
+const promiseFiles = (): readonly string[] => filesOf('promises')
+const apiFiles = (): readonly string[] => [...filesOf('api'), ...promiseFiles()]
 /** Names are quoted the same way for each. */
 const dependsOnIt = (file: string): boolean => !file.endsWith('/names.test.js')
 /** Others than those that `npm test` asks; what our part of the work does is the same for each PostgreSQL. */
@@ -60,20 +61,20 @@ const IN_ONE_PROCESS: Readonly<Record<string, readonly string[]>> = {
 
 /** The suites that depend on the database, on the PostgreSQL of the system. */
 export function onSystemPostgres(pool: Pool, bin: string): Promise<boolean> {
-  const files = [...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE]
+  const files = [...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE, ...promiseFiles()]
   return runAgain(pool, 'PostgreSQL of the system', files, { env: { PG_BIN: bin, ...ORACLE } })
 }
 
 /** The tests of the API on servers without the fast lanes that reach their databases through PgBouncer in transaction mode. */
 export function throughPooler(pool: Pool): Promise<boolean> {
-  const files = filesOf('api').filter((file) => !OF_SPEED.includes(file))
+  const files = apiFiles().filter((file) => !OF_SPEED.includes(file))
   return runAgain(pool, 'PgBouncer', files, { env: { [TEST_FAST]: 'false' }, isPooled: true })
 }
 
 /** The tests of the API on servers of two processes. */
 export function onTwoProcesses(pool: Pool): Promise<boolean> {
   const left = new Set(Object.values(IN_ONE_PROCESS).flat().map(apiFile))
-  const files = filesOf('api').filter((file) => !left.has(file))
+  const files = apiFiles().filter((file) => !left.has(file))
   return runAgain(pool, 'two processes', files, { env: { [TEST_PROCESSES]: '2' } })
 }
 
@@ -83,7 +84,7 @@ export async function fromTarball(pool: Pool, tools: string): Promise<boolean> {
   const installed = await installWithTests(folder)
   const nodes = [...nodesOf(tools)].filter(([, node]) => existsSync(node))
   const all = nodes.map(([name, node]) =>
-    runAgain(pool, `the tarball, ${name}`, filesOf('api'), { node, folder: installed }),
+    runAgain(pool, `the tarball, ${name}`, apiFiles(), { node, folder: installed }),
   )
   const ok = (await Promise.all(all)).every((passed) => passed)
   await rm(folder, { recursive: true, force: true })

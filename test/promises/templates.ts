@@ -1,8 +1,143 @@
 import { SignJWT } from 'jose'
-import tap from 'tap'
-import { type Case, type Expected, is, like, prove, query, refused, type Step, text } from '../kit/promises.js'
+import type { Test } from 'tap'
+import { area, type Case, type Expected, is, like, query, refused, type Step, text } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
-import { TEMPLATE_PROMISES, type TemplatePromise } from './promises-templates.js'
+
+/** What query templates and their REST calls promise. */
+const PROMISES = {
+  'create.answer': 'making a template answers {"message":"success"}',
+  'create.name-required': 'a template needs a name',
+  'create.name-text': 'the name is a text, not an empty one',
+  'create.template-required': 'a template needs a template',
+  'create.template-query': 'the template is a query: an object with type and args',
+  'create.comment-optional': 'the comment may be missing, a text or null, and nothing else',
+  'create.unknown-key': 'a key that nothing knows is refused',
+  'create.taken': 'a name is given once',
+  'create.names-checked': 'tables, columns and keys in it are checked',
+  'create.admin': 'only admin makes templates',
+  'list.rows': 'templates are rows of svc_catalog.svc_query_template, as they were given',
+  'list.columns': 'with the three columns template_name, template_defn, comment',
+  'list.admin': 'other roles do not see that table',
+  'comment.set': 'a comment can be set',
+  'comment.null': 'null removes it',
+  'comment.missing': 'and so does leaving it out',
+  'comment.name-required': 'which template is meant has to be said',
+  'comment.not-there': 'a template that is not there gets no comment',
+  'comment.admin': 'only admin comments',
+  'execute.answer': 'running a template answers as its query does',
+  'execute.name-required': 'which template is meant has to be said',
+  'execute.args-required': 'args are required, an object',
+  'execute.unknown-key': 'a key beside name and args is refused',
+  'execute.not-there': 'a template that is not there is refused',
+  'param.given': 'an argument takes the place of its parameter',
+  'param.default': 'a parameter that is not supplied takes its default',
+  'param.default-zero': 'limit defaults to 10 and offset to 0 where the template says so',
+  'param.default-null': 'null is a default too, and means is null',
+  'param.null-argument': 'null as an argument means is null',
+  'param.missing': 'a parameter without argument and default is refused by name',
+  'param.extra': 'arguments that nothing asks for are ignored',
+  'param.twice': 'one argument serves every place of its parameter',
+  'param.text': 'the name of a parameter is a text that is not empty',
+  'param.only-two-keys': 'a third key makes it no parameter',
+  'param.default-checked': 'a default is checked when the template is made',
+  'param.wrong-value': 'a wrong argument is refused with its path, naming the parameter',
+  'param.never-a-condition': 'an argument is a value, never a condition',
+  'select.where': 'values in where: {column: {$op: value}}',
+  'select.where-bare': 'a parameter stands directly under a column too',
+  'select.where-deep': 'under $and, $or, $not and relationships',
+  'select.where-list': 'a list as a whole, or its elements',
+  'select.limit-offset': 'limit and offset',
+  'select.null-limit': 'null for limit and offset means none',
+  'select.negative': 'a limit is not negative, whoever gives it',
+  'select.relationship': 'the same in columns of relationships',
+  'select.nothing-else': 'table, columns and order_by take no parameter',
+  'insert.objects': 'objects is a parameter: n rows for n elements',
+  'insert.default': 'objects may have a default',
+  'insert.values': 'a value of a row is a parameter, or fixed',
+  'insert.not-inside': 'nothing inside of a JSON value of a row is a parameter',
+  'insert.nothing-else': 'on_conflict takes no parameter',
+  'insert.no-array': 'objects that are no array are refused',
+  'insert.empty': 'no rows are refused as by insert',
+  'insert.row-path': 'a wrong value in a row has its path',
+  'update.where': 'values in where',
+  'update.set': 'values of $set',
+  'update.inc': 'values of $inc',
+  'update.mul': 'values of $mul',
+  'update.null': 'null sets null',
+  'update.not-whole': '$set as a whole is no parameter',
+  'delete.where': 'values in where',
+  'count.where': 'values in where',
+  'count.not-distinct': 'distinct takes no parameter',
+  'bulk.parts': 'what its queries have, answered in order',
+  'bulk.nested': 'also in a bulk of a bulk',
+  'bulk.atomic': 'it happens as a whole or not at all',
+  'bulk.not-whole': 'the queries themselves are no parameters',
+  'type.others': 'no other type can be a template',
+  'inside-bulk': 'running a template is a member of a bulk like others',
+  'json.not-searched': 'a JSON value is not searched for parameters',
+  'permission.filter': 'rows are those of the caller',
+  'permission.columns': 'a column that the caller may not see stops it',
+  'permission.none': 'without a permission on the table nothing is run',
+  'permission.session': 'X-SERVICE-USER-ID is the caller',
+  'permission.insert-check': 'the check of the caller holds',
+  'permission.update': 'and the columns and filter of an update',
+  'permission.delete': 'and the filter of a delete',
+  'permission.count': 'and that of a count',
+  'permission.bulk': 'a bulk needs the permissions of all its queries',
+  'permission.limit': 'the limit of a permission holds, whatever the argument',
+  'permission.listed': 'GET /v1/template lists what the caller may run',
+  'rest.get': 'GET takes arguments from the URL',
+  'rest.delete': 'DELETE takes arguments from the URL, not from a body',
+  'rest.post': 'POST takes them from the URL and a JSON body; the body wins',
+  'rest.put': 'PUT does as POST',
+  'rest.body-null': 'null in a body wins over the URL too',
+  'rest.empty-body': 'an empty body is {}',
+  'rest.body-object': 'a body is a JSON object',
+  'rest.same-answer': 'the answer is that of the query',
+  'rest.any-method-select': 'any method runs a select',
+  'rest.any-method-insert': 'any method runs an insert',
+  'rest.any-method-update': 'any method runs an update',
+  'rest.any-method-delete': 'any method runs a delete',
+  'rest.any-method-count': 'any method runs a count',
+  'rest.any-method-bulk': 'any method runs a bulk',
+  'rest.other-methods': 'other methods are 405, HEAD and PATCH among them',
+  'rest.default': 'defaults are taken',
+  'rest.missing': 'a missing argument is refused',
+  'rest.extra': 'arguments that nothing asks for are ignored',
+  'rest.not-there': 'a template that is not there is refused',
+  'rest.name-escaped': 'a name is escaped in a URL',
+  'rest.role': 'the permissions are the caller’s',
+  'rest.types': 'text of a URL stands for a value of any type',
+  'rest.wrong-type': 'what PostgreSQL cannot read is refused with the path of the argument',
+  'rest.list-repeated': 'a list is a repeated parameter',
+  'rest.list-json': 'or a JSON array',
+  'rest.list-one': 'one value is a list of one',
+  'rest.repeat': 'what is no list may be given once',
+  'rest.objects': 'rows are JSON in a URL',
+  'rest.count': 'limit and offset are whole numbers',
+  'rest.bad-json': 'JSON that is none is refused with its path',
+  'rest.digits': 'numbers keep their digits, in URL, body and answer',
+  'rest.duplicate-key': 'a duplicate key of a body is refused',
+  'rest.no-store': 'answers are not kept by caches',
+  'rest.cookie-read': 'a GET with a cookie runs what reads',
+  'rest.cookie-write': 'and nothing that changes something',
+  'rest.cookie-delete': 'a DELETE with a cookie comes from the same site',
+  'rest.cookie-post': 'and so does a POST, as JSON',
+  'rest.prefetch': 'what a browser asks ahead of time changes nothing',
+  'rest.anonymous': 'a caller without credentials is anonymous',
+  'rest.role-not-held': 'a role that the caller does not hold is 403',
+  'keep.drop-column': 'run_sql does not drop what a template needs, and names it',
+  'keep.drop-table': 'nor a table',
+  'keep.type': 'a type does not change under a template, not even with cascade',
+  'keep.untrack': 'nor is its table untracked',
+  'keep.relationship': 'nor its relationship dropped',
+  'keep.cascade': 'with cascade the template goes too',
+  'drop.name-required': 'which template is meant has to be said',
+  'drop.admin': 'only admin drops templates',
+  'drop.gone': 'a dropped template is gone',
+  'drop.not-there': 'what is not there cannot be dropped',
+  'error.shape': 'an error has path, error, code, and internal for admin only',
+} as const
 
 const SQL = `
 create table author (
@@ -99,7 +234,7 @@ const ONE = [{ id: 1, body: 'one', n: 5 }]
 const TWO = [...ONE, { id: 2, body: 'two', n: 6 }]
 
 /** In order: later ones see what earlier ones left. */
-const CASES: Readonly<Record<TemplatePromise, Case>> = {
+const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'create.answer': [make('page', PAGE), make('by_name', BY_NAME)],
   'create.name-required': [
     query(
@@ -1047,7 +1182,10 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
   ],
 }
 
-tap.test('each promise of query templates', async (t) => {
+/** Its promises, with a case for each. */
+export const templates = area('templates', { promises: PROMISES, cases: CASES, start })
+
+async function start(t: Test) {
   const server = await testServer(t, { config: { auth: { jwt: { algorithms: ['HS256'], key: KEY } } } })
   await server.must('run_sql', { sql: SQL })
   const permit = (type: string, table: string, permission: object, role = 'user') => ({
@@ -1070,5 +1208,5 @@ tap.test('each promise of query templates', async (t) => {
     permit('update', 'note', { columns: ['body'], filter: { owner: 'X-SERVICE-USER-ID' } }),
     permit('delete', 'note', { filter: { owner: 'X-SERVICE-USER-ID' } }),
   ])
-  await prove(t, server, TEMPLATE_PROMISES, CASES)
-})
+  return server
+}

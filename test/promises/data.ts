@@ -1,6 +1,142 @@
-import t from 'tap'
+import type { Test } from 'tap'
+import { area, type Case, type Expected, type Step } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
-import { type PromiseId, PROMISES } from './promises.js'
+
+/** What the data service promises. */
+const PROMISES = {
+  'query.unknown-type': 'an unknown type is refused with its path',
+  'query.missing-args': 'a query without args is refused',
+  'query.not-json': 'a body that is no JSON is refused as such',
+  'query.unknown-key': 'a key that nothing knows is refused, so that a typing mistake is seen',
+  'select.columns': 'columns come in the order asked',
+  'select.star': '* is every column',
+  'select.star-star': '*.* adds every relationship',
+  'select.named-beside-star': 'what is named overrides the wildcard',
+  'select.alias': 'an alias is the key of the result',
+  'select.object-relationship': 'an object relationship is an object or null',
+  'select.object-relationship-where': 'an object relationship takes no where',
+  'select.array-relationship': 'an array relationship is an array, with where, order_by, limit, offset of its own',
+  'select.limit-offset': 'limit and offset cut a page',
+  'select.negative-limit': 'a limit is not negative',
+  'select.empty': 'no rows are an empty array',
+  'order.plus': '"+col" ascends',
+  'order.minus': '"-col" descends',
+  'order.plain': '"col" ascends',
+  'order.relationship': 'order_by goes through object relationships',
+  'order.object': '{column, type, nulls} orders too',
+  'order.object-older-key': '`order` is an older name of `type`',
+  'order.empty': 'an empty order_by is refused',
+  'order.array-relationship': 'an array relationship cannot be sorted by',
+  'where.empty': '{} is true',
+  'where.several-keys': 'keys of one object all hold',
+  'where.and': '$and of conditions; [] is true',
+  'where.or': '$or of conditions; [] is false',
+  'where.not': '$not of a condition',
+  'where.underscore': 'every $name may be written _name',
+  'where.bare-value': 'a bare value is equality',
+  'where.relationship': 'a relationship holds when some related row satisfies the condition',
+  'where.relationship-empty': '{} under a relationship: there is a related row',
+  'where.unknown-column': 'an unknown column is refused with its path',
+  'where.unknown-operator': 'an unknown operator is refused with its path',
+  'where.json-column': 'a json column takes no comparison',
+  'where.text-operator-on-number': 'a text operator needs a text column',
+  'op.eq': '$eq',
+  'op.ne': '$ne and $neq; rows with null are not returned',
+  'op.gt': '$gt',
+  'op.lt': '$lt',
+  'op.gte': '$gte',
+  'op.lte': '$lte',
+  'op.in': '$in, with null among the values',
+  'op.in-empty': '$in [] is false',
+  'op.nin': '$nin; rows with null are not returned',
+  'op.nin-empty': '$nin [] is true',
+  'op.like': '$like and $nlike',
+  'op.ilike': '$ilike and $nilike',
+  'op.similar': '$similar and $nsimilar',
+  'op.regex': '$regex, $iregex and their negations',
+  'op.column': '$ceq, $cne, $cgt, $clt, $cgte, $clte compare with another column',
+  'op.column-types': 'columns of different types are not compared',
+  'op.is-null': '$is_null true and false',
+  'op.null': 'null as a value means is null',
+  'op.null-comparison': 'any other comparison with null is unknown',
+  'op.contains': '$contains and $contained_in on jsonb',
+  'op.has-key': '$has_key, $has_keys_any, $has_keys_all',
+  'op.array': '$contains and $contained_in on arrays',
+  'op.aggregate': 'a condition on what is computed of related rows',
+  'op.exists': '$exists for admin',
+  'op.exists-role': '$exists is refused to other roles',
+  'insert.affected': 'insert counts its rows',
+  'insert.returning': 'returning keeps the order of the rows',
+  'insert.default': 'a missing key takes the default, whatever keys the other rows have',
+  'insert.empty': 'objects should not be empty',
+  'insert.relationship-key': 'the rows of a relationship are an object with the key data',
+  'insert.unknown-column': 'an unknown column is refused',
+  'insert.generated': 'a generated column takes no value',
+  'insert.conflict-ignore': 'on_conflict ignore leaves the row alone and does not count it',
+  'insert.conflict-update': 'on_conflict update changes only the columns given',
+  'insert.conflict-both': 'constraint and constraint_on exclude each other',
+  'insert.conflict-none': 'update needs one of them',
+  'update.set': '$set',
+  'update.inc': '$inc',
+  'update.mul': '$mul',
+  'update.default': '$default',
+  'update.nothing': 'an update without any of them is refused',
+  'update.twice': 'a column is assigned once',
+  'update.no-match': 'an update that matches nothing counts 0',
+  'delete.returning': 'delete returns the rows that were',
+  'count.all': 'count',
+  'count.distinct': 'count of distinct values',
+  'bulk.order': 'a bulk answers in order',
+  'bulk.atomic': 'a bulk happens as a whole or not at all',
+  'bulk.path': 'an error has the path of its member',
+  'bulk.empty': 'an empty bulk is an empty array',
+  'permission.columns': 'a column outside the permission is refused',
+  'permission.where-column': 'and so it is in where',
+  'permission.filter': 'rows outside the filter are not there',
+  'permission.limit': 'the limit of a permission holds whatever is asked',
+  'permission.related-filter': 'related rows are filtered too',
+  'permission.no-table': 'a table without permission is refused',
+  'permission.insert-check': 'every row must satisfy the check',
+  'permission.preset': 'set fills in columns, whatever is sent',
+  'permission.preset-column': 'a preset column takes no value from a client',
+  'permission.upsert': 'a role that may insert and update may upsert',
+  'permission.update-columns': 'a column outside the update permission is refused',
+  'permission.update-filter': 'rows outside the update filter are not touched',
+  'permission.update-check': 'an updated row must satisfy the check',
+  'permission.delete-filter': 'rows outside the delete filter stay',
+  'permission.session-missing': 'a missing session variable is said before anything is run',
+  'permission.user-id-type': 'X-SERVICE-USER-ID stands for integers, UUIDs and texts only',
+  'permission.unknown-key': 'an unknown key of a permission is refused',
+  'permission.twice': 'a permission is made once',
+  'permission.drop-missing': 'dropping what is not there is refused',
+  'permission.admin-only': 'metadata is for admin',
+  'sqlstate.23502': 'a missing value',
+  'sqlstate.23503': 'a foreign key',
+  'sqlstate.23505': 'a duplicate',
+  'sqlstate.23514': 'a check of the table',
+  'sqlstate.22P02': 'a value that PostgreSQL cannot read',
+  'sqlstate.42P10': 'no unique constraint on the conflict columns',
+  'sqlstate.P0001': 'an exception of the user’s own trigger',
+  'run_sql.rows': 'rows are text, the first is the names',
+  'run_sql.command': 'a command has no result key',
+  'run_sql.last': 'of several statements the last one answers',
+  'run_sql.admin': 'run_sql is for admin',
+  'run_sql.dependents': 'dropping what metadata needs is refused, naming it',
+  'run_sql.cascade': 'with cascade the dependents go too',
+  'run_sql.type': 'a type cannot change under what depends on it',
+  'run_sql.rename': 'renames are refused',
+  'run_sql.failed': 'a failing statement is said, with PostgreSQL’s words for admin',
+  'run_sql.transaction': 'transaction control is refused',
+  'track.twice': 'a table is tracked once',
+  'track.missing': 'a table must exist',
+  'untrack.missing': 'what is not tracked cannot be untracked',
+  'relationship.no-key': 'a relationship needs a foreign key',
+  'relationship.taken': 'a relationship needs a free name',
+  'numbers.digits': 'numbers keep their digits both ways',
+  'text.nul': 'U+0000 is refused with a path',
+  'json.duplicate-key': 'a duplicate key is refused with a path',
+  'bulk.rolled-back': 'nothing of a failed bulk is left',
+} as const
 
 const SQL = `
 create table kind (id int primary key, name text not null);
@@ -25,37 +161,37 @@ const USER: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
 const GUEST: As = { role: 'guest' }
 
 /** Who asks for what, and a part of what comes: of the body, or of an error with its status. */
-type Case = readonly [as: As, type: string, args: unknown, expected: unknown]
+type Asked = readonly [as: As, type: string, args: unknown, expected: unknown]
 const refused = (code: string, error: string | RegExp, path?: string) => ({
   code,
   error,
   ...(path === undefined ? {} : { path }),
 })
-const where = (exp: unknown, ids: readonly number[]): Case => [
+const where = (exp: unknown, ids: readonly number[]): Asked => [
   ADMIN,
   'select',
   { table: 'thing', columns: ['id'], where: exp, order_by: 'id' },
   ids.map((id) => ({ id })),
 ]
-const ordered = (order_by: unknown, ids: readonly number[]): Case => [
+const ordered = (order_by: unknown, ids: readonly number[]): Asked => [
   ADMIN,
   'select',
   { table: 'thing', columns: ['id'], order_by },
   ids.map((id) => ({ id })),
 ]
-const wrong = (exp: unknown, code: string, error: string | RegExp, path: string): Case => [
+const wrong = (exp: unknown, code: string, error: string | RegExp, path: string): Asked => [
   ADMIN,
   'select',
   { table: 'thing', columns: ['id'], where: exp },
   refused(code, error, path),
 ]
-const noted = (as: As, type: string, args: object, expected: unknown): Case => [
+const noted = (as: As, type: string, args: object, expected: unknown): Asked => [
   as,
   type,
   { table: 'noted', ...args },
   expected,
 ]
-const sql = (text: string, expected: unknown, cascade = false): Case => [
+const sql = (text: string, expected: unknown, cascade = false): Asked => [
   ADMIN,
   'run_sql',
   { sql: text, cascade },
@@ -63,7 +199,7 @@ const sql = (text: string, expected: unknown, cascade = false): Case => [
 ]
 
 /** In order: later ones see what earlier ones left. */
-const CASES: Readonly<Record<PromiseId, Case>> = {
+const CASES: Readonly<Record<keyof typeof PROMISES, Asked>> = {
   'query.unknown-type': [ADMIN, 'nope', {}, refused('parse-failed', 'unknown type : "nope"', '$.type')],
   'query.missing-args': [ADMIN, 'select', undefined, refused('parse-failed', "the key 'args' was not present", '$')],
   'query.not-json': [ADMIN, '', '{', refused('invalid-json', /invalid json/i)],
@@ -587,9 +723,30 @@ const CASES: Readonly<Record<PromiseId, Case>> = {
     '{"type":"count","args":{"table":"thing","table":"kind"}}',
     refused('parse-failed', /duplicate key/, '$.args.table'),
   ],
+  'bulk.rolled-back': [ADMIN, 'count', { table: 'wide' }, { count: 4 }],
 }
 
-t.test('each promise of the data service', async (t) => {
+/** Its promises, with a case for each. */
+export const data = area('data', {
+  promises: PROMISES,
+  cases: Object.fromEntries(Object.entries(CASES).map(([id, asked]) => [id, [stepOf(asked)]])) as unknown as Readonly<
+    Record<keyof typeof PROMISES, Case>
+  >,
+  start,
+})
+
+function stepOf([as, type, args, expected]: Asked): Step {
+  const body = type === '' ? String(args) : JSON.stringify({ type, args })
+  return { path: '/v1/query', method: 'POST', as, body, expected: expectedOf(expected) }
+}
+
+function expectedOf(expected: unknown): Expected {
+  if (typeof expected === 'string') return { status: 200, text: expected }
+  const isRefusal = typeof expected === 'object' && expected !== null && 'code' in expected
+  return { status: isRefusal ? 400 : 200, like: expected as object }
+}
+
+async function start(t: Test) {
   const server = await testServer(t)
   await server.must('run_sql', { sql: SQL })
   const permit = (type: string, table: string, permission: object) => ({
@@ -618,14 +775,5 @@ t.test('each promise of the data service', async (t) => {
     permit('update', 'noted', { columns: ['note'], filter: own, check: { note: { $ne: 'bad' } } }),
     permit('delete', 'noted', { filter: own }),
   ])
-  for (const [id, sentence] of Object.entries(PROMISES)) {
-    const [as, type, args, expected] = CASES[id as PromiseId]
-    const answer = type === '' ? await server.raw(args as string, as) : await server.query(type, args, as)
-    const isRefusal = typeof expected === 'object' && expected !== null && 'code' in expected
-    const name = `[${id}] ${sentence}`
-    if (answer.status !== (isRefusal ? 400 : 200)) t.fail(name, { answer: answer.text })
-    else if (typeof expected === 'string') t.equal(answer.text, expected, name)
-    else t.match(answer.body, expected as object, name)
-  }
-  t.same(await server.must('count', { table: 'wide' }), { count: 4 }, 'nothing of the failed bulk is left')
-})
+  return server
+}

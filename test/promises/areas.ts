@@ -1,0 +1,10 @@
+import type { Area } from '../kit/promises.js'
+import { data } from './data.js'
+import { graphql } from './graphql.js'
+import { templates } from './templates.js'
+
+/** All that the product promises, by the process that proves it. */
+export const AREAS = {
+  data: [data],
+  front: [graphql, templates],
+} satisfies Readonly<Record<string, readonly Area[]>>
