@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { cpuOfChildren } from './cpu.js'
 import { patience } from './kit/patience.js'
 
 /** A process that has to end with exit code 0. */
@@ -22,7 +23,21 @@ export interface Pool {
    */
   run(jobs: readonly Job[], options?: { readonly first: boolean }): Promise<boolean>
   /** Prints what took longest and what failed. */
-  summary(): void
+  summary(): Summary
+}
+
+/** Seconds that all took: of the clock, and of processors where the system counts them. */
+export interface Summary {
+  readonly seconds: number
+  readonly cpu: number | undefined
+}
+
+interface Ended {
+  readonly name: string
+  readonly seconds: number
+  readonly cpu: number
+  readonly passed: number
+  readonly ok: boolean
 }
 
 /** Half of its time a test waits for timers and for PostgreSQL. */
@@ -37,11 +52,12 @@ const SLOWEST = 15
  * @param verbose all that they say
  */
 export function createPool({ verbose = false } = {}): Pool {
-  const ended: { readonly name: string; readonly seconds: number; readonly passed: number; readonly ok: boolean }[] = []
+  const ended: Ended[] = []
   const queue: (() => void)[] = []
   const running = new Set<ChildProcess>()
   const began = performance.now()
   let free = WIDTH
+  let counted = cpuOfChildren() ?? 0
 
   process.once('SIGTERM', () => process.exit(143))
   process.once('exit', () => {
@@ -52,11 +68,19 @@ export function createPool({ verbose = false } = {}): Pool {
     const from = performance.now()
     const { ok, output } = await runToEnd(job, running)
     const seconds = (performance.now() - from) / 1000
-    ended.push({ name: job.name, seconds, passed: passedIn(output), ok })
+    const each = { name: job.name, seconds, cpu: cpuSince(), passed: passedIn(output), ok }
+    ended.push(each)
     if (verbose) console.log(output)
     else if (!ok) console.log(output.replaceAll(PASSED, ''))
-    console.log([`${ok ? 'ok    ' : 'FAILED'} ${line({ name: job.name, seconds })}`, ...skipsIn(output)].join('\n'))
+    console.log([`${ok ? 'ok    ' : 'FAILED'} ${line(each)}`, ...skipsIn(output)].join('\n'))
     return ok
+  }
+
+  /** The system counts a process, with those that it started, when it has ended: so what is new is of the last one. */
+  function cpuSince(): number {
+    const before = counted
+    counted = cpuOfChildren() ?? 0
+    return counted - before
   }
 
   function fill(): void {
@@ -88,9 +112,12 @@ export function createPool({ verbose = false } = {}): Pool {
       if (ended.length > 1) console.log(['\nslowest:', ...slowest.map(line)].join('\n'))
       const failed = ended.filter(({ ok }) => !ok)
       const passed = ended.reduce((sum, each) => sum + each.passed, 0)
-      const seconds = ((performance.now() - began) / 1000).toFixed(0)
-      console.log(`\n${ended.length} run, ${failed.length} failed, ${passed} assertions passed, ${seconds} s`)
+      const seconds = (performance.now() - began) / 1000
+      const cpu = cpuOfChildren()
+      const took = `${seconds.toFixed(0)} s${cpu === undefined ? '' : `, ${cpu.toFixed(0)} CPU s`}`
+      console.log(`\n${ended.length} processes, ${failed.length} failed, ${passed} assertions passed, ${took}`)
       for (const { name } of failed) console.log(`FAILED ${name}`)
+      return { seconds, cpu }
     },
   }
 }
@@ -120,5 +147,5 @@ const PASSED = /^ *(ok .*|# Subtest: .*|\d+\.\.\d+.*)?\n/gm
 const passedIn = (output: string): number => Number(/^# \{.* pass: (\d+)/m.exec(output)?.[1] ?? 0)
 const skipsIn = (output: string): string[] =>
   [...output.matchAll(/^ *ok \d+ - (.*) # SKIP ?(.*)/gm)].map((match) => `       skipped: ${match[1]} ${match[2]}`)
-const line = ({ name, seconds }: { readonly name: string; readonly seconds: number }): string =>
-  `${seconds.toFixed(1).padStart(6)} s  ${name}`
+const line = ({ name, seconds, cpu }: Pick<Ended, 'name' | 'seconds' | 'cpu'>): string =>
+  `${seconds.toFixed(1).padStart(6)} s ${cpu.toFixed(1).padStart(6)} CPU s  ${name}`

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import tap from 'tap'
 import { admin, filestore, type Files, user } from '../kit/files.js'
-import fc from '../kit/property.js'
+import fc, { cases } from '../kit/property.js'
 import { type As, ADMIN_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -138,7 +138,7 @@ tap.test('damaged forms have an answer, and leave nothing but what they say', as
         await server.fetch(`/v1/file/${encodeURIComponent(id)}`, { method: 'DELETE' }, admin)
       return true
     }),
-    { numRuns: Number(process.env['ROWHOUSE_FUZZ_RUNS'] ?? 200) },
+    { numRuns: cases(200, 'ROWHOUSE_FUZZ_RUNS') },
   )
   await until('only deleted bytes are left', async () => (await server.blobs()) === kept)
 })

@@ -1,5 +1,5 @@
 import tap from 'tap'
-import fc from '../kit/property.js'
+import fc, { cases } from '../kit/property.js'
 import { type Answered, type As, testServer, type TestServer } from '../kit/server.js'
 
 interface Templates extends TestServer {
@@ -137,7 +137,7 @@ tap.test('whatever a value is: as it is in texts, escaped in html, and one line 
       if (/[\p{Cc}\u2028\u2029]/u.test(v)) t.match(line, refused(/^subject, line 1, column 2: .*line break/))
       else t.equal(line.body.subject, `[${v}]`)
     }),
-    { numRuns: 200 },
+    { numRuns: cases(200) },
   )
 })
 

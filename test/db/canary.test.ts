@@ -1,7 +1,7 @@
 import type { GeneratorValue } from 'fast-check'
 import t from 'tap'
 import { freshDatabase } from '../kit/database.js'
-import fc from '../kit/property.js'
+import fc, { cases } from '../kit/property.js'
 import { testServer } from '../kit/server.js'
 import { startSqlTap } from '../kit/sql-tap.js'
 
@@ -266,10 +266,10 @@ t.test('what a request says never stands in the text of a statement', async (t) 
           const document = new Document(canaries, dialect === 'modern')
           await send(path, document.request(), asUser, canaries)
         }),
-        { numRuns: 100 },
+        { numRuns: cases(100) },
       )
       t.comment(JSON.stringify(count))
-      t.ok(count.answered > 80, 'most of them are answered')
+      t.ok(count.answered > 0.8 * cases(100), 'most of them are answered')
     })
   }
 
@@ -336,10 +336,10 @@ t.test('what a request says never stands in the text of a statement', async (t) 
         await send(`/v1/template/${name}`, args, asUser, canaries)
         await send('/v1/query', { type: 'drop_query_template', args: { name } }, false, canaries)
       }),
-      { numRuns: 20 },
+      { numRuns: cases(20) },
     )
     t.comment(JSON.stringify(count))
-    t.ok(count.answered > 80, 'most of them are answered')
+    t.ok(count.answered > 4 * cases(20), 'most of them are answered')
   })
-  t.ok(tap.texts.size > before + 100, `${tap.texts.size - before} texts were looked at`)
+  t.ok(tap.texts.size > before + cases(100), `${tap.texts.size - before} texts were looked at`)
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { OPERATORS } from '../../core/plan/operators.js'
 import { reachable } from '../kit/noninterference/conditions.js'
+import { cases } from '../kit/property.js'
 import { type Difference, tryProperty } from '../kit/noninterference/property.js'
 
 /**
@@ -19,7 +20,7 @@ import { type Difference, tryProperty } from '../kit/noninterference/property.js
  * `ROWHOUSE_NONINTERFERENCE_CASES` is how many requests are tried, `ROWHOUSE_NONINTERFERENCE_SEED` chooses others, and
  * with `ROWHOUSE_NONINTERFERENCE_ALL=1` one difference of each kind is told, not only the first.
  */
-const CASES = Number(process.env['ROWHOUSE_NONINTERFERENCE_CASES'] ?? 1_500)
+const CASES = cases(1_500, 'ROWHOUSE_NONINTERFERENCE_CASES')
 /** Enough requests to use every operator. */
 const MANY = 6_000
 const SEED = Number(process.env['ROWHOUSE_NONINTERFERENCE_SEED'] ?? 20240607)

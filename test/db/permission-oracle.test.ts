@@ -37,11 +37,12 @@ import {
   updateRelated,
   write,
 } from '../kit/oracle/requests.js'
+import { cases } from '../kit/property.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
 
-const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 400)
+const CASES = cases(400, 'ROWHOUSE_ORACLE_CASES')
 const SEED = Number(process.env['ROWHOUSE_ORACLE_SEED'] ?? 20240607)
-const PER_MODEL = 80
+const PER_MODEL = Math.min(80, Math.ceil(CASES / 5))
 
 t.test(`what a role may see and do is what a naive reading of its permissions says (seed ${SEED})`, async (t) => {
   const server = await testServer(t, { threads: 1, config: { limits: { newQueries: { perSecond: 0 }, price: 0 } } })
@@ -64,7 +65,7 @@ t.test(`what a role may see and do is what a naive reading of its permissions sa
   for (const door of Object.keys(DOORS)) t.ok((seen[door] ?? 0) > CASES / 60, `the door ${door} was used`)
 })
 
-const QUESTIONS = Number(process.env['ROWHOUSE_ORACLE_QUESTIONS'] ?? 240)
+const QUESTIONS = cases(240, 'ROWHOUSE_ORACLE_QUESTIONS')
 
 t.test(`explain_permission says what the request then does (seed ${SEED})`, async (t) => {
   const server = await testServer(t, { threads: 1, config: { limits: { newQueries: { perSecond: 0 }, price: 0 } } })

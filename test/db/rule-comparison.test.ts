@@ -21,9 +21,10 @@ import {
   storedValue,
   TYPED,
 } from '../kit/rule-pairs.js'
+import { cases } from '../kit/property.js'
 import { testServer } from '../kit/server.js'
 
-const PAIRS = Number(process.env['ROWHOUSE_RULE_PAIRS'] ?? 1000)
+const PAIRS = cases(1000, 'ROWHOUSE_RULE_PAIRS')
 const SEED = Number(process.env['ROWHOUSE_RULE_SEED'] ?? 20261127)
 const PER_MODEL = 200
 const DATA_SETS = 3

@@ -8,7 +8,7 @@ import { bind } from '../../core/sql/bind.js'
 import { liftCount, liftSelect } from '../../plugins/query/lift/reads.js'
 import { liftDelete, liftInsert, liftUpdate } from '../../plugins/query/lift/writes.js'
 import plan from '../../plugins/query/plan.js'
-import fc from '../kit/property.js'
+import fc, { cases } from '../kit/property.js'
 import { testServer } from '../kit/server.js'
 
 /** Names that would be SQL, JavaScript or our own syntax if anything took them for it. */
@@ -187,7 +187,7 @@ t.test('values never change the text of a statement, and never stand in it', asy
           compiled(type, make(s, number), 'admin').statements.map((each) => each.text)
         return JSON.stringify(texts(one, m)) === JSON.stringify(texts(two, n))
       }),
-      { numRuns: 2000 },
+      { numRuns: cases(2000) },
     )
     t.end()
   })
@@ -201,7 +201,7 @@ t.test('values never change the text of a statement, and never stand in it', asy
           .join()
         return ![...markers, 'marker-of-a-permission'].some((each) => all.includes(each))
       }),
-      { numRuns: 2000 },
+      { numRuns: cases(2000) },
     )
     t.end()
   })
@@ -221,7 +221,7 @@ t.test('values never change the text of a statement, and never stand in it', asy
           if (state !== '00000' && !state.startsWith('22')) throw new Error(`${state}: ${statement.text}`)
         }
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     )
   })
 })

@@ -2,11 +2,11 @@ import { createHash, randomBytes } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import fc from 'fast-check'
 import tap from 'tap'
+import fc, { cases } from '../kit/property.js'
 import { ADMIN_SECRET, testServer } from '../kit/server.js'
 
-const COUNT = Number(process.env['ROWHOUSE_FUZZ_REQUESTS'] ?? 200)
+const COUNT = cases(200, 'ROWHOUSE_FUZZ_REQUESTS')
 const SEED = Number(process.env['ROWHOUSE_FUZZ_SEED'] ?? 1)
 const AT_ONCE = 8
 const ADMIN = { 'X-Service-Admin-Secret': ADMIN_SECRET, 'X-Service-User-Id': '1', 'Content-Type': 'a/b' }

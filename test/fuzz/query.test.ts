@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
-import fc from 'fast-check'
 import pg from 'pg'
 import t from 'tap'
 import { startServer } from '../../core/host/server.js'
@@ -12,14 +11,15 @@ import { REFILL_SQL, TOWN_METADATA, TOWN_SQL } from '../kit/fuzz/town.js'
 import { METADATA, REFUSED, VALID } from '../kit/fuzz/valid.js'
 import { createWire, type Reply } from '../kit/fuzz/wire.js'
 import { patience } from '../kit/patience.js'
+import fc, { cases } from '../kit/property.js'
 import { ADMIN_SECRET } from '../kit/server.js'
 
 const ASKED_FOR = process.env['ROWHOUSE_FUZZ_REQUESTS']
-const REQUESTS = Number(ASKED_FOR ?? 2_500)
+const REQUESTS = cases(2_500, 'ROWHOUSE_FUZZ_REQUESTS')
 /** Unless a number is asked for, a slow machine sends fewer. */
 const BUDGET_MS = ASKED_FOR === undefined ? 30_000 : Infinity
 const SEED = Number(process.env['ROWHOUSE_FUZZ_SEED'] ?? 1)
-const ROUND = 500
+const ROUND = Math.min(500, REQUESTS)
 const CONNECTIONS = 8
 
 t.test(`no request of ${REQUESTS} breaks the server or gets an answer of another form (seed ${SEED})`, async (t) => {

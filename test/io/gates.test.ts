@@ -131,10 +131,9 @@ t.test('a start loads nothing that the first request can do without', async (t) 
   const { url } = await freshDatabase(t)
   const report = join(await mkdtemp(join(tmpdir(), 'rowhouse-gates-')), 'packages.json')
   t.teardown(() => rm(dirname(report), { recursive: true }))
-  const server = await serverProcess(t, url, [
-    '--import',
-    `data:text/javascript,${encodeURIComponent(notingLoads(report))}`,
-  ])
+  const server = await serverProcess(t, url, {
+    node: ['--import', `data:text/javascript,${encodeURIComponent(notingLoads(report))}`],
+  })
   const asked = await fetch(`${server.url}/v1/query`, {
     method: 'POST',
     headers: { 'x-service-admin-secret': ADMIN_SECRET },

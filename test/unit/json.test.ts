@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import t from 'tap'
 import { ServiceError } from '../../core/errors.js'
 import { decodeUtf8, type Json, NumberText, parseJson, Rows, rowsOf, stringifyJson } from '../../core/json/parse.js'
-import fc from '../kit/property.js'
+import fc, { cases } from '../kit/property.js'
 
 t.test('random documents are read as JSON.parse reads them', async () => {
   const documents = fc.json({ stringUnit: 'binary' }).filter((text) => !text.includes(String.raw`\u0000`))
@@ -23,7 +23,7 @@ t.test('damaged documents are refused when JSON.parse refuses them, and read as 
       else if (ours.error === undefined) assert.deepEqual(ours.value, theirs.value)
       else assert.equal(ours.error.code, 'parse-failed')
     }),
-    { numRuns: 3000 },
+    { numRuns: cases(3000) },
   )
 })
 
@@ -246,7 +246,7 @@ t.test('rows tell the same as the parsed array', async () => {
       assert.equal(rows.source, text)
       assert.deepEqual(summary(rows), expectedSummary(JSON.parse(text) as Record<string, unknown>[]))
     }),
-    { numRuns: 500 },
+    { numRuns: cases(500) },
   )
 })
 
@@ -259,7 +259,7 @@ t.test('damaged rows give the error that the same text gives outside of rows', a
 
       if (inRows.error?.message !== 'expecting an object') assert.deepEqual(inRows, outside)
     }),
-    { numRuns: 3000 },
+    { numRuns: cases(3000) },
   )
 })
 

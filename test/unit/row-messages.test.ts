@@ -5,7 +5,7 @@ import tap from 'tap'
 import { packCsv } from '../../core/data/format.js'
 import { Blocks, WaitingRows, divertRows, openSocket, receiveRows } from '../../core/db/fast/rows.js'
 import { packCells, rowOf } from '../../core/db/row-messages.js'
-import fc from '../kit/property.js'
+import fc, { cases } from '../kit/property.js'
 
 tap.test('rows are told from other messages wherever their bytes are cut', (t) => {
   const sent = [row('{"id":1}'), row('{"id":2}'), other('s', ''), row('{"t":"ü"}'), other('C', 'SELECT 3\0')]
@@ -144,7 +144,7 @@ tap.test('any rows become the CSV that a plain program makes of them', (t) => {
       const packed = packCsv(Buffer.concat(rows.map((cells) => row(...cells)))).toString()
       if (packed !== expected) throw new Error(`${JSON.stringify(packed)}, not ${JSON.stringify(expected)}`)
     }),
-    { numRuns: 2000 },
+    { numRuns: cases(2000) },
   )
   t.end()
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { splitSql, type SqlPart } from '../../core/cli/split-sql.js'
-import fc from '../kit/property.js'
+import fc, { cases } from '../kit/property.js'
 
 const STATEMENTS = [
   'select 1',
@@ -67,7 +67,7 @@ t.test('splitting what was joined gives the parts back, wherever the pieces are 
       return t.passing()
     },
   )
-  await fc.assert(property, { numRuns: 500 })
+  await fc.assert(property, { numRuns: cases(500) })
 })
 
 t.test('every part knows its line', async (t) => {
