@@ -367,7 +367,7 @@ export class Draft implements Tables {
     return may.size > called.roles.length ? { ...called, roles: [...may].sort() } : called
   }
 
-  /** Lists the inherited roles that contradict themselves, which only an older server can have stored. */
+  /** Lists the inherited roles that contradict themselves. Metadata operations refuse these, but SQL can store them. */
   private inheritedRoles(): Inconsistency[] {
     const { roles } = this.metadata
     const cycles = [...roles.keys()].filter((role) => !inOrder(roles).includes(role))

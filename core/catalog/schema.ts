@@ -11,20 +11,29 @@ export interface Migration {
 }
 
 /**
- * Migrations of the metadata tables. They are the source of truth; snapshots are built from them and from `pg_catalog`.
- * Only metadata operations change them, one transaction each, under the lock of `change.ts`.
+ * Migrations of the metadata tables, which are the source of truth; snapshots are built from them and from `pg_catalog`.
+ * Only metadata operations change these tables, one transaction each, under the lock of `change.ts`. Never edit a migration
+ * that was released, not even its comments: databases store its checksum.
  */
 export const catalogMigrations: readonly Migration[] = [
   {
     id: '001-metadata',
     sql: `
-create table svc_catalog.svc_version (version bigint not null);
+-- Each change of the metadata increments the version.
+create table svc_catalog.svc_version (
+  version bigint not null
+);
 insert into svc_catalog.svc_version values (1);
+-- Allows one row only.
 create unique index svc_version_one on svc_catalog.svc_version ((true));
 
+-- version_column: the column that contains the version of a row, if the table has one.
 create table svc_catalog.svc_table (
   table_schema text not null,
   table_name text not null,
+  configuration jsonb,
+  is_enum boolean not null default false,
+  version_column text,
   primary key (table_schema, table_name)
 );
 
@@ -50,23 +59,15 @@ create table svc_catalog.svc_permission (
   foreign key (table_schema, table_name) references svc_catalog.svc_table on delete cascade
 );
 
-create table svc_catalog.svc_query_template (
-  template_name text primary key,
-  template_defn jsonb not null,
-  comment text
+create table svc_catalog.svc_computed_field (
+  table_schema text not null,
+  table_name text not null,
+  field_name text not null,
+  field_def jsonb not null,
+  comment text,
+  primary key (table_schema, table_name, field_name),
+  foreign key (table_schema, table_name) references svc_catalog.svc_table on delete cascade
 );
-
--- Raises from within a query when a written row fails its permission's check. Volatile, so that it is never run ahead.
-create function svc_catalog.svc_refuse(message text) returns text language plpgsql volatile as $$
-begin
-  raise exception using errcode = '23514', message = message, constraint = 'svc_refuse';
-end $$;
-`,
-  },
-  {
-    id: '002-functions',
-    sql: `
-alter table svc_catalog.svc_table add column configuration jsonb;
 
 create table svc_catalog.svc_function (
   function_schema text not null,
@@ -84,51 +85,38 @@ create table svc_catalog.svc_function_permission (
   foreign key (function_schema, function_name) references svc_catalog.svc_function on delete cascade
 );
 
-create table svc_catalog.svc_computed_field (
-  table_schema text not null,
-  table_name text not null,
-  field_name text not null,
-  field_def jsonb not null,
-  comment text,
-  primary key (table_schema, table_name, field_name),
-  foreign key (table_schema, table_name) references svc_catalog.svc_table on delete cascade
+create table svc_catalog.svc_inherited_role (
+  role_name text primary key,
+  role_set text[] not null
 );
-`,
-  },
-  {
-    id: '003-enum-tables',
-    // Without a default, because servers of the previous version write no value.
-    sql: 'alter table svc_catalog.svc_table add column is_enum boolean;',
-  },
-  {
-    id: '004-kept-answers',
-    sql: `
--- Answers to requests with an Idempotency-Key, for those who repeat them.
+
+create table svc_catalog.svc_query_template (
+  template_name text primary key,
+  template_defn jsonb not null,
+  comment text
+);
+
+-- Responses to requests with an Idempotency-Key. A repeated request gets the same response until expires_at. content_type is
+-- null for JSON.
 create table svc_catalog.svc_kept_answer (
   caller text not null,
   key text not null,
   request_hash bytea not null,
   status smallint not null,
-  -- Null for JSON.
   content_type text,
   body bytea not null,
   expires_at timestamptz not null,
   primary key (caller, key)
 );
+-- Serves the deletion of expired responses.
 create index svc_kept_answer_expired on svc_catalog.svc_kept_answer (expires_at);
-`,
-  },
-  {
-    id: '005-row-versions',
-    sql: 'alter table svc_catalog.svc_table add column version_column text;',
-  },
-  {
-    id: '006-inherited-roles',
-    sql: `
-create table svc_catalog.svc_inherited_role (
-  role_name text primary key,
-  role_set text[] not null
-);
+
+-- A statement calls this function when a written row fails its permission check. It is volatile, so that PostgreSQL never
+-- calls it ahead.
+create function svc_catalog.svc_refuse(message text) returns text language plpgsql volatile as $$
+begin
+  raise exception using errcode = '23514', message = message, constraint = 'svc_refuse';
+end $$;
 `,
   },
 ]

@@ -96,7 +96,7 @@ async function up(client: ClientBase, files: readonly File[], count?: number): P
   const pending = files.filter(({ id }) => !applied.has(id))
   const chosen = pending.slice(0, count)
   for (const file of chosen) {
-    await run(client, file.up, () => record(client, { owner: OWNER, ...file }))
+    await run(client, file.up, () => record(client, { owner: OWNER, breaks: false, ...file }))
     console.log(`applied ${file.id}`)
   }
   if (pending.length === 0) console.log('nothing to migrate')

@@ -81,13 +81,7 @@ export async function takeLock(
  * Creates the table of migrations if missing. Checks first, because "if not exists" requires the privilege to create.
  */
 async function createRecord(client: ClientBase): Promise<void> {
-  if (await recordExists(client)) {
-    // Tables of the first versions lack the column.
-    const { rows } = await client.query(`select 1 from pg_attribute
-      where attrelid = 'svc_catalog.svc_migration'::regclass and attname = 'breaks' and not attisdropped`)
-    if (rows.length === 0) await client.query('alter table svc_catalog.svc_migration add column breaks boolean')
-    return
-  }
+  if (await recordExists(client)) return
   await inTransaction(client, async () => {
     await client.query(`
       create schema if not exists svc_catalog;
@@ -96,8 +90,7 @@ async function createRecord(client: ClientBase): Promise<void> {
         id text not null,
         checksum text not null,
         applied_at timestamptz not null default now(),
-        -- Without a default, because servers of the first versions write no value.
-        breaks boolean,
+        breaks boolean not null default false,
         primary key (owner, id)
       )`)
   })
@@ -110,26 +103,19 @@ async function recordExists(client: ClientBase): Promise<boolean> {
   return rows[0]?.found === true
 }
 
-export interface Applied {
-  readonly owner: string
-  readonly id: string
+export interface Applied extends Pending {
   readonly checksum: string
-  /** @see Migration.breaks; null for a migration of a server that did not know. */
-  readonly breaks?: boolean | null
+  /** @see Migration.breaks */
+  readonly breaks: boolean
 }
 
 export async function readRecord(client: ClientBase): Promise<readonly Applied[]> {
-  // The column may be missing until the next migration.
-  const { rows } = await client.query<Applied>(
-    `select owner, id, checksum, (to_jsonb(m) ->> 'breaks')::boolean as breaks from svc_catalog.svc_migration m`,
-  )
+  const { rows } = await client.query<Applied>('select owner, id, checksum, breaks from svc_catalog.svc_migration')
   return rows
 }
 
-interface Known extends Pending {
+interface Known extends Applied {
   readonly sql: string
-  readonly checksum: string
-  readonly breaks: boolean
 }
 
 function unapplied(sets: readonly MigrationSet[], applied: readonly Applied[]): readonly Known[] {
@@ -162,32 +148,21 @@ function refuseDuplicates(known: readonly Known[]): void {
  */
 function refuseNewer(sets: readonly MigrationSet[], applied: readonly Applied[]): void {
   for (const { owner, migrations } of sets) {
-    const own = migrations.map(({ id }) => id)
-    const newest = own.toSorted().at(-1) ?? ''
-    const unknown = applied.find(
-      (each) =>
-        each.owner === owner &&
-        !own.includes(each.id) &&
-        each.id > newest &&
-        // Before the column existed, every new migration of the core was refused, and none of a plugin.
-        (each.breaks ?? owner === 'core'),
-    )
+    const ids = migrations.map(({ id }) => id).toSorted()
+    const newest = ids.at(-1) ?? ''
+    const unknown = applied.find((each) => each.owner === owner && each.breaks && each.id > newest)
     if (unknown === undefined) continue
     const of = owner === 'core' ? '' : ` of the plugin "${owner}"`
     throw new Error(`this database was migrated by a newer version${of}, which has the migration "${unknown.id}"`)
   }
 }
 
-async function run(client: ClientBase, { owner, id, sql, checksum, breaks }: Known): Promise<void> {
+async function run(client: ClientBase, migration: Known): Promise<void> {
+  const { owner, id, sql } = migration
   try {
     await inTransaction(client, async () => {
       await client.query(sql)
-      await record(client, { owner, id, checksum })
-      await client.query('update svc_catalog.svc_migration set breaks = $3 where owner = $1 and id = $2', [
-        owner,
-        id,
-        breaks,
-      ])
+      await record(client, migration)
     })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -197,9 +172,9 @@ async function run(client: ClientBase, { owner, id, sql, checksum, breaks }: Kno
   }
 }
 
-export async function record(client: ClientBase, { owner, id, checksum }: Applied): Promise<void> {
-  const text = 'insert into svc_catalog.svc_migration (owner, id, checksum) values ($1, $2, $3)'
-  await client.query(text, [owner, id, checksum])
+export async function record(client: ClientBase, { owner, id, checksum, breaks }: Applied): Promise<void> {
+  const text = 'insert into svc_catalog.svc_migration (owner, id, checksum, breaks) values ($1, $2, $3, $4)'
+  await client.query(text, [owner, id, checksum, breaks])
 }
 
 const keyOf = ({ owner, id }: Pending) => JSON.stringify([owner, id])

@@ -3,15 +3,19 @@ import type { FilestoreConfig } from './config.js'
 
 /**
  * A file is a row that points to a blob: bytes that are written once and never change. Replacing a file makes it point to
- * another blob, so the commit of one row switches the content. Never edit a migration, not even its comments: databases store
- * its checksum.
+ * another blob, so the commit of one row switches the content. Never edit a migration that was released, not even its
+ * comments: databases store its checksum.
  */
 export const migrations: readonly Migration[] = [
   {
     id: '001-files',
     sql: `
--- writing: bytes are on their way, and whoever writes them renews the lease; live: a file points to it; dead: nothing
--- does, and the collector takes it away.
+-- State:
+--   writing  a server receives the bytes and renews leased_until; size is what they may become if there is a quota
+--   live     a file points to the blob
+--   dead     the collector deletes the bytes, after the grace period since dead_at
+-- Scrubbing sets verified_at when it has read the bytes again, and damaged until they are intact. No other server reads them
+-- before scrub_until. user_id: the owner, while the bytes are being written.
 create table svc_catalog.svc_blob (
   blob_id uuid primary key,
   provider text not null,
@@ -20,14 +24,29 @@ create table svc_catalog.svc_blob (
   sha256 bytea,
   leased_until timestamptz,
   dead_at timestamptz,
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  verified_at timestamptz,
+  damaged text check (damaged in ('missing', 'size', 'sha256')),
+  scrub_until timestamptz,
+  user_id bigint
 );
+-- Serves the collector.
 create index svc_blob_waste on svc_catalog.svc_blob (state) where state <> 'live';
+-- Serves the choice of the next blob to scrub.
+create index svc_blob_scrub on svc_catalog.svc_blob (coalesce(verified_at, created_at)) where state = 'live';
+-- Serves the number of damaged files.
+create index svc_blob_damaged on svc_catalog.svc_blob (blob_id) where damaged is not null;
+-- Serves quotas.
+create index svc_blob_coming on svc_catalog.svc_blob (user_id) where state = 'writing';
 
 create table svc_catalog.svc_file (
-  file_id text primary key,
+  file_id text primary key
+    constraint svc_file_id_check
+    check (octet_length(file_id) between 1 and 1024 and file_id !~ '[\\u0001-\\u001f\\u007f-\\u009f]'),
   blob_id uuid not null unique references svc_catalog.svc_blob,
-  content_type text not null,
+  content_type text not null
+    constraint svc_file_type_check
+    check (length(content_type) <= 255 and content_type ~ '^[!-~]+/[ -~]+$'),
   file_status text not null default 'uploaded' check (file_status = 'uploaded'),
   file_size bigint not null,
   user_id bigint not null,
@@ -36,27 +55,10 @@ create table svc_catalog.svc_file (
   updated_at timestamptz not null default now(),
   etag text not null
 );
+-- Serves quotas.
+create index svc_file_of_user on svc_catalog.svc_file (user_id);
 
--- However a file goes or changes, its old bytes are waste from that commit on.
-create function svc_catalog.svc_release_blob() returns trigger language plpgsql as $$
-begin
-  update svc_catalog.svc_blob set state = 'dead', dead_at = now() where blob_id = old.blob_id;
-  return null;
-end $$;
-create trigger svc_release_replaced after update of blob_id on svc_catalog.svc_file
-  for each row when (old.blob_id is distinct from new.blob_id) execute function svc_catalog.svc_release_blob();
-create trigger svc_release_deleted after delete on svc_catalog.svc_file
-  for each row execute function svc_catalog.svc_release_blob();
-`,
-  },
-  {
-    id: '002-guard',
-    sql: `
--- Records can be changed by SQL and, where somebody permits it, through the APIs. They stay what can be served.
-alter table svc_catalog.svc_file
-  add constraint svc_file_id_check
-    check (octet_length(file_id) between 1 and 1024 and file_id !~ '[\\u0001-\\u001f\\u007f-\\u009f]'),
-  add constraint svc_file_type_check check (length(content_type) <= 255 and content_type ~ '^[!-~]+/[ -~]+$');
+-- Files can also be changed by SQL and through the APIs, if a permission allows it. They must match their bytes all the same.
 create function svc_catalog.svc_check_file() returns trigger language plpgsql as $$
 begin
   if not exists (
@@ -69,33 +71,22 @@ begin
 end $$;
 create trigger svc_check_file after insert or update of blob_id, file_size, etag on svc_catalog.svc_file
   for each row execute function svc_catalog.svc_check_file();
-`,
-  },
-  {
-    id: '003-scrub',
-    sql: `
--- verified_at: when the bytes were last read again; damaged: what was wrong with them then, until they are found whole;
--- scrub_until: who reads them now has that long.
-alter table svc_catalog.svc_blob
-  add column verified_at timestamptz,
-  add column damaged text check (damaged in ('missing', 'size', 'sha256')),
-  add column scrub_until timestamptz;
-create index svc_blob_scrub on svc_catalog.svc_blob (coalesce(verified_at, created_at)) where state = 'live';
-create index svc_blob_damaged on svc_catalog.svc_blob (blob_id) where damaged is not null;
-`,
-  },
-  {
-    id: '004-uploads',
-    sql: `
--- Folders of staged bytes, each of one server, and when that was last there.
-create table svc_catalog.svc_upload_place (
-  place uuid primary key,
-  seen_at timestamptz not null default now()
-);
 
+-- A blob is dead from the commit that deletes or replaces its file.
+create function svc_catalog.svc_release_blob() returns trigger language plpgsql as $$
+begin
+  update svc_catalog.svc_blob set state = 'dead', dead_at = now() where blob_id = old.blob_id;
+  return null;
+end $$;
+create trigger svc_release_replaced after update of blob_id on svc_catalog.svc_file
+  for each row when (old.blob_id is distinct from new.blob_id) execute function svc_catalog.svc_release_blob();
+create trigger svc_release_deleted after delete on svc_catalog.svc_file
+  for each row execute function svc_catalog.svc_release_blob();
+
+-- Resumable uploads. counted: the key of the limit of unfinished uploads; received: the size of all pieces; holder: the request
+-- that has the lock, until held_until; wanted_by: the request that gets it next; stored_at: when the upload became a file.
 create table svc_catalog.svc_upload (
   upload_id uuid primary key,
-  place uuid not null references svc_catalog.svc_upload_place,
   file_id text not null,
   content_type text not null,
   replace boolean not null,
@@ -103,45 +94,21 @@ create table svc_catalog.svc_upload (
   metadata text not null,
   user_id bigint not null,
   user_role text not null,
-  -- Whom the limit of unfinished uploads counts it under.
   counted text not null,
-  -- Staged bytes from here on have not been compared with their checksum: they do not count.
-  unchecked_from bigint,
-  -- Set by the commit that makes the bytes a file.
+  received bigint not null default 0,
+  holder uuid,
+  held_until timestamptz,
+  wanted_by uuid,
   stored_at timestamptz,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null
 );
+-- Serves the limit of unfinished uploads.
 create index svc_upload_unfinished on svc_catalog.svc_upload (counted) where stored_at is null;
+-- Serves the deletion of expired uploads.
 create index svc_upload_expiry on svc_catalog.svc_upload (expires_at);
-`,
-  },
-  {
-    id: '005-quota',
-    sql: `
--- Of a blob that is being written size is what may come, where quotas have to know that.
-alter table svc_catalog.svc_blob add column user_id bigint;
-create index svc_blob_coming on svc_catalog.svc_blob (user_id) where state = 'writing';
-create index svc_file_of_user on svc_catalog.svc_file (user_id);
-`,
-  },
-  {
-    id: '006-signed-urls',
-    sql: `
--- What signs addresses of files. Another value makes those that were given out worthless, within a minute.
-create table svc_catalog.svc_file_secret (
-  only_one boolean primary key default true check (only_one),
-  secret bytea not null
-);
-insert into svc_catalog.svc_file_secret (secret)
-values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
-`,
-  },
-  {
-    id: '008-upload-pieces',
-    sql: `
--- The bytes of an unfinished upload are pieces. Each is a blob that is being written, with a lease that never expires: so the
--- collectors and checks of older servers leave it alone, too.
+
+-- The bytes of an unfinished upload. The blob of a piece is in the state writing, with a lease that never expires.
 create table svc_catalog.svc_upload_piece (
   blob_id uuid primary key references svc_catalog.svc_blob,
   upload_id uuid not null references svc_catalog.svc_upload on delete cascade,
@@ -150,20 +117,7 @@ create table svc_catalog.svc_upload_piece (
   unique (upload_id, start)
 );
 
--- received: the size of all pieces; holder: the request that has the lock, until held_until; wanted_by: the request that gets
--- it next.
--- Servers of older versions need place, unchecked_from and svc_upload_place, which newer ones do not use: drop them in the next
--- major version. The place of new uploads is always alive and is that of no server, so older servers answer 503 and the client
--- retries.
-insert into svc_catalog.svc_upload_place (place, seen_at) values ('00000000-0000-0000-0000-000000000000', 'infinity');
-alter table svc_catalog.svc_upload
-  alter column place set default '00000000-0000-0000-0000-000000000000',
-  add column received bigint not null default 0,
-  add column holder uuid,
-  add column held_until timestamptz,
-  add column wanted_by uuid;
-
--- The collector deletes the bytes without a grace period, because no file has used them.
+-- The collector deletes the bytes of pieces without a grace period, because no file has used them.
 create function svc_catalog.svc_release_pieces() returns trigger language plpgsql as $$
 begin
   update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where blob_id in (select blob_id from released);
@@ -171,15 +125,10 @@ begin
 end $$;
 create trigger svc_release_pieces after delete on svc_catalog.svc_upload_piece
   referencing old table as released for each statement execute function svc_catalog.svc_release_pieces();
-`,
-  },
-  {
-    id: '009-pending-files',
-    sql: `
--- Uploads that become files with the commit of a transaction. The blob of one is being written, with a lease until expires_at,
--- so that older servers leave it alone until then, and collect it afterwards. Its hash tells it from a blob whose bytes still come.
--- replace: whether it may replace a file; user_id: a text whatever the setting says, null for an admin without one; counted: whom
--- the limit of pending uploads counts it under.
+
+-- Uploads that become files with the commit of a transaction. The blob is in the state writing, with a lease until expires_at;
+-- only its hash distinguishes it from a blob whose bytes are not complete. replace: whether it may replace a file; user_id: a
+-- text for both settings of userId, null for an admin without a user id; counted: the key of the limit of pending uploads.
 create table svc_catalog.svc_pending_file (
   blob_id uuid primary key references svc_catalog.svc_blob on delete cascade,
   file_id text not null,
@@ -191,20 +140,31 @@ create table svc_catalog.svc_pending_file (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null
 );
+-- Allows one pending upload of a caller for a file. A new one replaces it.
 create unique index svc_pending_file_of on svc_catalog.svc_pending_file (file_id, coalesce(user_id, ''), user_role);
+-- Serves the limit of pending uploads.
 create index svc_pending_file_counted on svc_catalog.svc_pending_file (counted);
 create trigger svc_release_replaced after update of blob_id on svc_catalog.svc_pending_file
   for each row when (old.blob_id is distinct from new.blob_id) execute function svc_catalog.svc_release_blob();
+
+-- The key of signed URLs. A new value invalidates all of them within a minute.
+create table svc_catalog.svc_file_secret (
+  only_one boolean primary key default true check (only_one),
+  secret bytea not null
+);
+insert into svc_catalog.svc_file_secret (secret)
+values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 `,
   },
 ]
 
 /**
- * Lets owners be texts, for the setting `userId: text`. PostgreSQL writes svc_file once more, which holds owners for good;
- * of blobs, owners matter only while they are being written.
+ * Makes owners texts, for the setting `userId: 'text'`, which may come later than the first files. PostgreSQL rewrites
+ * `svc_file`, which has an owner in each row. It does not rewrite `svc_blob`: its owners matter only while bytes are being
+ * written.
  */
 export const textUsersMigration: Migration = {
-  id: '007-text-users',
+  id: '002-text-users',
   sql: `
 alter table svc_catalog.svc_file
   alter column user_id type text using user_id::text,
@@ -216,6 +176,7 @@ alter table svc_catalog.svc_blob add column user_text text;
 update svc_catalog.svc_blob set user_text = user_id::text where state = 'writing';
 alter table svc_catalog.svc_blob drop column user_id;
 alter table svc_catalog.svc_blob rename column user_text to user_id;
+-- Serves quotas.
 create index svc_blob_coming on svc_catalog.svc_blob (user_id) where state = 'writing';
 `,
 }

@@ -1,13 +1,20 @@
 import type { Migration } from 'rowhouse'
 
-/** Never edit a migration, not even its comments: databases store its checksum. */
+/** Never edit a migration that was released, not even its comments: databases store its checksum. */
 export const migrations: readonly Migration[] = [
   {
     id: '001-outbox',
     sql: `
--- A message is a row before its first byte leaves. queued: it waits until next_at; sending: somebody is sending it, and is
--- taken for dead after next_at; sent: the provider took it; failed: it was not sent and will not be; unknown: it may have
--- been sent, and nobody tries again. mode sync: who asked for it waits for the answer.
+-- A message is stored before it is sent. State:
+--   queued   waits until next_at
+--   sending  a server sends it; its lease ends at next_at
+--   sent     the provider accepted it
+--   failed   it was not sent and will not be
+--   unknown  it may have been sent, and is not sent again
+-- Mode sync: the request waits for the result.
+-- attempts counts calls of a provider, claims how often a server has claimed the message, and losses the latest consecutive
+-- claims that ended without a stored result. provider is the one that sends the message, has sent it, or may have sent it;
+-- unknown_since is when it may have.
 create table svc_catalog.svc_outbox (
   id uuid primary key default gen_random_uuid(),
   kind text not null check (kind in ('email', 'email-template', 'sms')),
@@ -27,12 +34,11 @@ create table svc_catalog.svc_outbox (
   at_most_once boolean not null default false,
   mode text not null default 'queue' check (mode in ('queue', 'sync')),
   state text not null default 'queued' check (state in ('queued', 'sending', 'sent', 'failed', 'unknown')),
-  -- How often a provider was asked; how often somebody has taken it to do so.
   attempts integer not null default 0,
   claims integer not null default 0,
+  losses integer not null default 0,
   next_at timestamptz not null default now(),
   queued_at timestamptz not null default now(),
-  -- Who is sending it, has sent it, or may have; since when that is not known.
   provider text,
   unknown_since timestamptz,
   provider_id text,
@@ -49,22 +55,29 @@ create table svc_catalog.svc_outbox (
     when 'email' then "from" is not null and sub is not null and (text is not null or html is not null)
     else "from" is not null and template is not null end)
 );
+-- Serves the claim of messages that are due.
 create index svc_outbox_due on svc_catalog.svc_outbox (next_at) where state in ('queued', 'sending');
+-- Serves the backlog, and lists of messages in one state other than sent.
 create index svc_outbox_troubled on svc_catalog.svc_outbox (created_at desc, id desc) where state <> 'sent';
+-- Serves other lists, and the deletion of old messages.
 create index svc_outbox_newest on svc_catalog.svc_outbox (created_at desc, id desc);
+-- Serves delivery events, which have the id that the provider gave a message.
 create index svc_outbox_reference on svc_catalog.svc_outbox (provider, provider_id) where provider_id is not null;
+-- Serves the limit of SMS to a number in an hour.
 create index svc_outbox_numbers on svc_catalog.svc_outbox ((country_code || "to"), created_at) where kind = 'sms';
+-- Serves the limit of all SMS in a day.
 create index svc_outbox_sms on svc_catalog.svc_outbox (created_at) where kind = 'sms';
 
--- Whoever may insert a message says what is sent and to whom, and nothing of what became of it.
+-- A role that may insert messages sets their contents and recipients, but not their progress.
 create function svc_catalog.svc_new_message() returns trigger language plpgsql as $$
 begin
   new.state := 'queued';
   new.attempts := 0;
   new.claims := 0;
+  new.losses := 0;
   new.created_at := now();
   new.queued_at := now();
-  -- Who waits for the answer of a message sends it; if nothing is heard of that, it is for the others.
+  -- The request of a message of mode sync sends it. After next_at, any server does.
   new.next_at := case new.mode when 'sync'
     then least(greatest(new.next_at, now() + interval '1 minute'), now() + interval '1 hour') else now() end;
   new.provider := null;
@@ -82,7 +95,7 @@ end $$;
 create trigger svc_new_message before insert on svc_catalog.svc_outbox
   for each row execute function svc_catalog.svc_new_message();
 
--- Of no client: a role that may insert messages may not attach what it likes.
+-- Not columns of svc_outbox, so that roles that may insert messages cannot attach files.
 create table svc_catalog.svc_outbox_attachment (
   message_id uuid not null references svc_catalog.svc_outbox on delete cascade,
   position integer not null,
@@ -92,6 +105,7 @@ create table svc_catalog.svc_outbox_attachment (
   primary key (message_id, position)
 );
 
+-- Requests with an Idempotency-Key, and their messages.
 create table svc_catalog.svc_idempotency (
   caller text not null,
   key text not null,
@@ -100,24 +114,17 @@ create table svc_catalog.svc_idempotency (
   expires_at timestamptz not null,
   primary key (caller, key)
 );
+-- Serves the deletion of expired keys.
 create index svc_idempotency_expired on svc_catalog.svc_idempotency (expires_at);
-`,
-  },
-  {
-    id: '002-suppression',
-    sql: `
--- Addresses that get no mail any more, because a provider said so or an admin.
+
+-- Addresses that get no mail, because a provider or an admin said so.
 create table svc_catalog.svc_suppression (
   address text primary key check (address = lower(address)),
   reason text not null,
   created_at timestamptz not null default now()
 );
-`,
-  },
-  {
-    id: '003-mail-templates',
-    sql: `
--- subject, text and html are Liquid; html is escaped when it is filled in.
+
+-- subject, text and html are Liquid. Values in html are escaped.
 create table svc_catalog.svc_mail_template (
   name text primary key check (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
   subject text not null,
@@ -128,13 +135,6 @@ create table svc_catalog.svc_mail_template (
   updated_at timestamptz not null default now(),
   check (text is not null or html is not null)
 );
-`,
-  },
-  {
-    id: '004-losses',
-    sql: `
--- How many in a row have taken a message and were not heard of again; each time that it is taken says so anew.
-alter table svc_catalog.svc_outbox add column losses integer not null default 0;
 `,
   },
 ]

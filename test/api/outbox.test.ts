@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import tap from 'tap'
 import { type DeliveryEvent, type Mail, SendError, ServiceError } from '../../core/index.js'
+import { rowsOf } from '../kit/database.js'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
 import { patience } from '../kit/patience.js'
 import { sendError } from '../kit/sender.js'
@@ -323,6 +324,9 @@ tap.test('rows that come by SQL', async (t) => {
   )
   await until('it is sent', async () => (await server.messages('?state=sent')).length === 1)
   t.match(await server.messages(), [{ provider: 'first', attempts: 1, sub: 'S' }])
+  const counted = `insert into svc_catalog.svc_outbox (kind, "to", "from", sub, text, mode, attempts, claims, losses)
+    values ('email', 'a@example.com', 'b@example.com', 'S', 'x', 'sync', 7, 7, 7) returning attempts, claims, losses`
+  t.same(await rowsOf(server.databaseUrl, counted), [{ attempts: 0, claims: 0, losses: 0 }])
 
   const bad: [string, string][] = [
     ['"from", sub, text', `'email', 'a@example.com, b@example.com', 'b@example.com', 'S', 'x'`],

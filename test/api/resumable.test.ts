@@ -579,16 +579,6 @@ tap.test('an upload goes on at another server', async (t) => {
     t.equal((await strict.head(theirs, user(1))).status, 403)
     t.equal((await one.file('i')).status, 404)
   })
-  await t.test('unless an older version has its bytes', async (t) => {
-    const path = await one.begin(1, {})
-    await rowsOf(
-      databaseUrl,
-      "insert into svc_catalog.svc_upload_place values ('00000000-0000-4000-8000-000000000000')",
-    )
-    const place = `update svc_catalog.svc_upload set place = '00000000-0000-4000-8000-000000000000'`
-    await rowsOf(databaseUrl, `${place} where upload_id = '${idOf(path)}'`)
-    t.match(await two.patch(path, 0, 'x'), { status: 410, body: { code: 'gone' } })
-  })
   await t.test('wherever requests are cut, and however many there are at once', async (t) => {
     const servers = [one, two]
     const size = fc.integer({ min: 1, max: 40_000 })

@@ -387,7 +387,7 @@ t.test('inherited roles are part of the metadata, and reach other servers', asyn
   t.match(await server.query('replace_metadata', twice), { status: 400, body: { path: '$.args.inherited_roles[1]' } })
 })
 
-t.test('contradictions that an older server stored give no permission and are listed', async (t) => {
+t.test('contradictions that SQL stored give no permission and are listed', async (t) => {
   const server = await magazine(t)
   await rowsOf(
     server.databaseUrl,

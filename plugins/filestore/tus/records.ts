@@ -69,9 +69,8 @@ export class UploadRecords {
   ): Promise<{ readonly upload: Upload; readonly state: 'held' | 'waiting' | 'overtaken' }> {
     const [row] = await this.data.query<Taken>(TAKE, [id, userId, role, holder, isFirst])
     if (!row) throw unknownUpload(id)
-    const { expired, staged, state, ...upload } = row
+    const { expired, state, ...upload } = row
     if (expired) throw gone('the upload has expired; start a new one')
-    if (staged) throw gone('the upload began on a server of an older version; start a new one')
     return { upload, state }
   }
 
@@ -127,8 +126,6 @@ const tooMany = (limit: number) => {
 
 interface Taken extends Upload {
   readonly expired: boolean
-  /** Whether a server of an older version has its bytes. */
-  readonly staged: boolean
   readonly state: 'held' | 'waiting' | 'overtaken'
 }
 
@@ -162,7 +159,6 @@ update svc_catalog.svc_upload as upload set
   wanted_by = case when free then null when $5::boolean then $4::uuid else wanted_by end
 from (
   select upload_id, expires_at <= now() as expired,
-    stored_at is null and place <> '00000000-0000-0000-0000-000000000000' as staged,
     (holder is null or held_until < now()) and ($5::boolean or wanted_by = $4::uuid) and expires_at > now() as free
   from svc_catalog.svc_upload
   where upload_id = $1 and user_id is not distinct from $2 and user_role = $3 for update
@@ -170,7 +166,7 @@ from (
 where upload.upload_id = found.upload_id and ${NOT_DURABLE}
 returning upload.upload_id as id, file_id as "fileId", content_type as "contentType", replace, length::float8, metadata,
   case when stored_at is null then received else length end::float8 as offset, stored_at is not null as stored,
-  expires_at as "expiresAt", expired, staged,
+  expires_at as "expiresAt", expired,
   case when holder = $4::uuid then 'held' when wanted_by = $4::uuid then 'waiting' else 'overtaken' end as state`
 
 /** Skips rows that a statement of their holder has locked, which may wait for a file. */

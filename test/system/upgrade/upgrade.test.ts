@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,20 +11,18 @@ import { ADMIN_SECRET } from '../../kit/server.js'
 import { until } from '../../kit/until.js'
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
-/** The first commit whose servers start beside newer migrations of the core. Those before it refuse all of them. */
-const BEFORE = '1628549d8463c8c11895dded3a2ab9d29b00e2bd'
 
 const run = promisify(execFile)
-const hasHistory = await run('git', ['cat-file', '-e', `${BEFORE}^{commit}`], { cwd: ROOT }).then(
-  () => true,
-  () => false,
-)
+const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { version: string }
+const TAGS = `v${version.split('.')[0]}.*`
+/** The first release of this major version, whose servers must run beside all later ones. */
+const RELEASE = await firstTag()
 
 t.test(
-  'a server of an earlier version runs and restarts beside a newer one, and after it',
-  { skip: !hasHistory && `the history of the repository does not reach ${BEFORE}` },
+  'a server of the first release runs and restarts beside a newer one, and after it',
+  { skip: RELEASE === undefined && `the history has no release ${TAGS} yet` },
   async (t) => {
-    const older = await build(t)
+    const older = await build(t, RELEASE!)
     const { url } = await freshDatabase(t)
     const folder = t.testdir({
       old: { 'rowhouse.config.json': JSON.stringify({ dataDir: '../data' }) },
@@ -91,13 +89,20 @@ t.test(
   },
 )
 
-/** Builds the earlier version. @returns its folder */
-async function build(t: Test): Promise<string> {
+/** Returns the oldest tag of this major version in the history; undefined before its first release. */
+async function firstTag(): Promise<string | undefined> {
+  const list = ['tag', '--list', TAGS, '--merged', 'HEAD', '--sort=version:refname']
+  const { stdout } = await run('git', list, { cwd: ROOT }).catch(() => ({ stdout: '' }))
+  return stdout.split('\n').find((name) => name !== '')
+}
+
+/** Builds a release. @returns its folder */
+async function build(t: Test, tag: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-test-upgrade-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const source = join(folder, 'source')
   await mkdir(source)
-  await run('git', ['archive', '--output', join(folder, 'source.tar'), BEFORE], { cwd: ROOT })
+  await run('git', ['archive', '--output', join(folder, 'source.tar'), tag], { cwd: ROOT })
   await run('tar', ['-xf', join(folder, 'source.tar'), '-C', source])
   await symlink(join(ROOT, 'node_modules'), join(source, 'node_modules'))
   await run('npm', ['run', 'build'], { cwd: source, maxBuffer: 1 << 24 })
