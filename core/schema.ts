@@ -31,8 +31,6 @@ type Described<S> = S & {
   readonly description?: string
   /** Marks a password, a key or a token. */
   readonly secret?: boolean
-  /** Former name of this property. The configuration still accepts it, with a warning. */
-  readonly formerly?: string
 }
 
 /** A schema of any form. */

@@ -52,7 +52,6 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   const processes = flags['processes'] === undefined ? undefined : await processesOf(flags)
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
   findings.push(...loaded.warnings.map((text) => ({ ok: false, text })))
-  findings.push(...loaded.renamed.map((text) => ({ ok: true, text })))
   const authenticates = canAuthenticate(config.values)
   findings.push({ ok: authenticates, text: authenticates ? 'authentication: configured' : NO_AUTHENTICATION })
   const { adminSecret } = config.values.auth

@@ -17,7 +17,6 @@ export const limitsConfig = {
     newQueries: {
       type: 'object',
       default: {},
-      formerly: 'misses',
       description:
         'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled. Excess requests fail with 429.',
       properties: {

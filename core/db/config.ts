@@ -65,7 +65,6 @@ export const databaseConfig = {
     },
     pipelineMaxMs: {
       type: 'integer',
-      formerly: 'quickMs',
       minimum: 1,
       default: 5,
       description:

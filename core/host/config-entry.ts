@@ -32,12 +32,11 @@ export interface Entry {
   readonly settings: readonly Setting[]
 }
 
-/** State shared while plugins and providers load. Collects mistakes, and warnings about former names. */
+/** State shared while plugins and providers load. Collects mistakes. */
 export interface Loading {
   readonly config: LoadedConfig
   readonly builtins: Builtins
   readonly mistakes: Mistake[]
-  readonly renamed: string[]
 }
 
 /** Returns the settings of a key, relative to it. */
@@ -114,17 +113,14 @@ function splitUse({ value }: Entry): { readonly use?: unknown; readonly value?: 
 
 /** Returns the checked configuration of an entry, or undefined when it has mistakes. */
 export function resolveEntry(
-  { config, mistakes, renamed }: Loading,
+  { config, mistakes }: Loading,
   entry: Entry,
   schema: Schema = { type: 'object', properties: {} },
 ) {
   const { path, settings } = entry
   const { value } = splitUse(entry)
   const resolved = resolveSection({ path, schema, value, settings, where: config.parts.where })
-  if (resolved.ok) {
-    renamed.push(...resolved.renamed)
-    return { value: resolved.value }
-  }
+  if (resolved.ok) return { value: resolved.value }
   mistakes.push(...resolved.mistakes)
   return undefined
 }

@@ -76,11 +76,8 @@ export async function readConfig<const S extends Sections>(
 ): Promise<{
   readonly config: LoadedConfig<S>
   readonly mistakes: readonly Mistake[]
-  /** A warning for each setting under a former name. */
-  readonly renamed: readonly string[]
 }> {
   const mistakes: Mistake[] = []
-  const renamed: string[] = []
   const names = [...Object.keys(options.sections), ...PARTS]
   const file = findFile(options, mistakes)
   const directory = file === undefined ? options.cwd : dirname(file)
@@ -100,15 +97,13 @@ export async function readConfig<const S extends Sections>(
     const check = options.checks?.[name] as ((value: unknown) => readonly Issue[]) | undefined
     const section = { path: at('$', name), schema, check, value: top[name], settings: inside, where }
     const resolved = resolveSection(section)
-    if (resolved.ok) {
-      values[name] = resolved.value
-      renamed.push(...resolved.renamed)
-    } else mistakes.push(...resolved.mistakes)
+    if (resolved.ok) values[name] = resolved.value
+    else mistakes.push(...resolved.mistakes)
   }
 
   const parts = { plugins: top['plugins'], providers: top['providers'], settings: settings.filter(isOfParts), where }
   const config = { file, directory, values: Object.freeze(values), parts }
-  return { config: config as LoadedConfig<S>, mistakes, renamed }
+  return { config: config as LoadedConfig<S>, mistakes }
 }
 
 const PARTS = ['plugins', 'providers']

@@ -25,9 +25,8 @@ type Keywords = Readonly<Record<string, unknown>>
 /** @param branch whether the schema is inside an `anyOf`, where Ajv applies no defaults */
 function checkOf(schema: unknown, branch = false): Validator {
   if (!isObject(schema) || (branch && 'default' in schema)) throw new Unknown()
-  const { type, default: _, description = '', formerly = '', secret = false, ...keywords } = schema
-  if (typeof description !== 'string' || typeof formerly !== 'string' || typeof secret !== 'boolean')
-    throw new Unknown()
+  const { type, default: _, description = '', secret = false, ...keywords } = schema
+  if (typeof description !== 'string' || typeof secret !== 'boolean') throw new Unknown()
   switch (type) {
     case undefined:
       return anyOf(keywords)

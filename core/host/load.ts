@@ -15,8 +15,6 @@ export interface Loaded {
   readonly providers: ReadonlyMap<string, LoadedKind>
   /** Warnings to log at startup. */
   readonly warnings: readonly string[]
-  /** Warnings about settings under a former name, which still works. */
-  readonly renamed: readonly string[]
 }
 
 export type LoadOptions<S extends Sections> = ConfigOptions<S> & {
@@ -32,15 +30,15 @@ export type LoadOptions<S extends Sections> = ConfigOptions<S> & {
 export async function loadAll<const S extends Sections>(
   options: LoadOptions<S>,
 ): Promise<{ readonly config: LoadedConfig<S>; readonly loaded: Loaded }> {
-  const { config, mistakes, renamed } = await readConfig(options)
-  const loading = { config, builtins: options.builtins, mistakes: [...mistakes], renamed: [...renamed] }
+  const { config, mistakes } = await readConfig(options)
+  const loading = { config, builtins: options.builtins, mistakes: [...mistakes] }
   const [plugins, providers] = await Promise.all([
     loadPlugins(loading, options.mentions?.(config.values) ?? []),
     loadProviders(loading),
   ])
   if (loading.mistakes.length > 0) throw new ConfigError(loading.mistakes)
   const warnings = [...plugins.misspelt, ...[...providers].flatMap(providerWarnings)]
-  return { config, loaded: { plugins: plugins.order, providers, warnings, renamed: loading.renamed } }
+  return { config, loaded: { plugins: plugins.order, providers, warnings } }
 }
 
 /** Returns whether any plugin uses the database. A server without plugins uses it, too. */

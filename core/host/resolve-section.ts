@@ -36,12 +36,12 @@ export interface Section<S extends Schema> {
 }
 
 export type Resolved<T> =
-  | { readonly ok: true; readonly value: T; readonly renamed: readonly string[] }
+  | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] }
 
 /**
- * Resolves one section: applies settings over the file, replaces former names, parses texts as the schema requires, fills
- * in defaults, refuses unknown keys, and freezes the result.
+ * Resolves one section: applies settings over the file, parses texts as the schema requires, fills in defaults, refuses
+ * unknown keys, and freezes the result.
  */
 export function resolveSection<const S extends Schema>(section: Section<S>): Resolved<Infer<S>> {
   const origins = new Map<string, string>()
@@ -54,35 +54,14 @@ export function resolveSection<const S extends Schema>(section: Section<S>): Res
   const schema: AnySchema = section.schema
   if (value === undefined && schema.type === 'object') value = {}
 
-  const renames: Rename[] = []
-  const result = validate(section.schema, readTexts(section.schema, value, section.path, section.path, renames))
+  const result = validate(section.schema, readTexts(section.schema, value))
   const issues = result.ok ? (section.check?.(result.value as Infer<S>) ?? []) : result.issues
-  const mistake = (path: string, message: string): Mistake => {
+  const mistakes = issues.map(({ keys, message }): Mistake => {
+    const path = written(section.schema, value, keys).reduce<string>(at, section.path)
     return { path, message, where: originOf(path, origins) ?? section.where }
-  }
-  const clashes = renames.filter(({ clash }) => clash)
-  const mistakes = [
-    ...clashes.map(({ path, name }) => mistake(path, `is the old name of ${name}, which is set, too; remove one`)),
-    ...issues.map(({ keys, message }) =>
-      mistake(written(section.schema, value, keys).reduce<string>(at, section.path), message),
-    ),
-  ]
+  })
   if (!result.ok || mistakes.length > 0) return { ok: false, mistakes }
-  const warnings = renames.map(({ path, name }) =>
-    mistake(path, `${path.slice(2)} is now called ${name}; the old name still works`),
-  )
-  const renamed = warnings.map(({ message, where }) => `${message} (${where})`)
-  return { ok: true, value: freeze(result.value) as Infer<S>, renamed }
-}
-
-/** A property under its former name. */
-interface Rename {
-  /** Path as written, e.g. `$.limits.misses`. */
-  readonly path: string
-  /** Present name, e.g. `limits.newQueries`. */
-  readonly name: string
-  /** Whether the present name is set, too. */
-  readonly clash: boolean
+  return { ok: true, value: freeze(result.value) as Infer<S> }
 }
 
 const TEXT = Symbol('text')
@@ -115,11 +94,10 @@ function spellKeys(schema: Schema | undefined, value: unknown, keys: readonly st
   const [first, ...rest] = keys
   if (first === undefined) return []
   const node = isPlain(value) ? value : {}
-  const properties = objects(schema).flatMap((branch) => Object.entries(branch.properties ?? {}))
-  const former = properties.flatMap(([, { formerly }]) => formerly ?? [])
-  const known = [...properties.map(([name]) => name), ...former, ...Object.keys(node)]
+  const properties = objects(schema).flatMap((branch) => Object.keys(branch.properties ?? {}))
+  const known = [...properties, ...Object.keys(node)]
   const key = known.find((candidate) => sameKey(candidate, first)) ?? lowerCamel(first)
-  return [key, ...spellKeys(member(schema, key).schema, node[key], rest)]
+  return [key, ...spellKeys(memberOf(schema, key), node[key], rest)]
 }
 
 function withValue(value: unknown, keys: readonly string[], leaf: unknown): unknown {
@@ -129,46 +107,27 @@ function withValue(value: unknown, keys: readonly string[], leaf: unknown): unkn
   return { ...node, [key]: withValue(node[key], rest, leaf) }
 }
 
-/**
- * Parses the texts in a value, and replaces former names.
- * @param path as written
- * @param present the path with present names
- */
-function readTexts(
-  schema: Schema | undefined,
-  value: unknown,
-  path: string,
-  present: string,
-  renames: Rename[],
-): unknown {
-  if (isPlain(value) && isList(schema)) return [readTexts(itemOf(schema), value, path, present, renames)]
+/** Parses the texts in a value. */
+function readTexts(schema: Schema | undefined, value: unknown): unknown {
+  if (isPlain(value) && isList(schema)) return [readTexts(itemOf(schema), value)]
   if (isText(value)) return readText(schema, value[TEXT])
-  if (Array.isArray(value))
-    return value.map((item: unknown, i) => readTexts(itemOf(schema), item, at(path, i), at(present, i), renames))
+  if (Array.isArray(value)) return value.map((item: unknown) => readTexts(itemOf(schema), item))
   if (!isPlain(value)) return value
   const entries = Object.entries(value).filter(([, item]) => item !== undefined)
-  return Object.fromEntries(
-    entries.map(([key, item]) => {
-      const { name, schema: inner } = member(schema, key)
-      const [own, now] = [at(path, key), at(present, name)]
-      if (name !== key) renames.push({ path: own, name: now.slice(2), clash: value[name] !== undefined })
-      return [name, readTexts(inner, item, own, now, renames)]
-    }),
-  )
+  return Object.fromEntries(entries.map(([key, item]) => [key, readTexts(memberOf(schema, key), item)]))
 }
 
 /** A single object is accepted as a list of one. */
 const isList = (schema: Schema | undefined) => branches(schema).every(({ type }) => type === 'array')
 
-/** Returns the keys as written: with former names, and without the index where a single value was accepted as a list. */
+/** Returns the keys as written: without the index where a single value was accepted as a list. */
 function written(schema: Schema | undefined, value: unknown, keys: Issue['keys']): Issue['keys'] {
   const [key, ...rest] = keys
   if (key === undefined) return []
   if (typeof key === 'number' && !Array.isArray(value)) return written(schema, value, rest)
   if (Array.isArray(value)) return [key, ...written(itemOf(schema), (value as unknown[])[Number(key)], rest)]
   const node = isPlain(value) ? value : {}
-  const own = Object.keys(node).find((each) => member(schema, each).name === key) ?? String(key)
-  return [own, ...written(member(schema, own).schema, node[own], rest)]
+  return [key, ...written(memberOf(schema, String(key)), node[key], rest)]
 }
 
 /** Keeps a text where the schema allows one; otherwise parses JSON. A single value is accepted as a list of one. */
@@ -196,16 +155,13 @@ function branches(schema: AnySchema | undefined): readonly AnySchema[] {
 const objects = (schema: Schema | undefined): readonly AnySchema[] =>
   branches(schema).flatMap((branch) => (branch.type === 'array' ? branches(branch.items) : [branch]))
 
-/** Returns the schema of a key, and the present name of the property if the key is its former one. */
-function member(schema: Schema | undefined, key: string): { readonly name: string; readonly schema?: Schema } {
+/** Returns the schema of a key. */
+function memberOf(schema: Schema | undefined, key: string): Schema | undefined {
   for (const { properties = {}, additionalProperties } of objects(schema)) {
-    const name = Object.hasOwn(properties, key)
-      ? key
-      : Object.keys(properties).find((each) => properties[each]?.formerly === key)
-    if (name !== undefined) return { name, schema: properties[name] }
-    if (typeof additionalProperties === 'object') return { name: key, schema: additionalProperties }
+    if (Object.hasOwn(properties, key)) return properties[key]
+    if (typeof additionalProperties === 'object') return additionalProperties
   }
-  return { name: key }
+  return undefined
 }
 
 const itemOf = (schema: Schema | undefined) => branches(schema).find(({ type }) => type === 'array')?.items

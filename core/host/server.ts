@@ -154,7 +154,7 @@ export async function startLoaded(
   const { background = (siblings.number ?? 1) === 1 } = options
   const log = options.log ?? createLogger({ level: values.log.level, recent: lines, process: siblings.number })
   const tell = options.progress ?? ((message: string) => log.info(message))
-  for (const warning of [...loaded.warnings, ...loaded.renamed]) log.warn(warning)
+  for (const warning of loaded.warnings) log.warn(warning)
   if (!isWorker || options.address) requireAuthentication(values)
 
   /** Closed in reverse order. The position of what plugins add later is fixed already. */

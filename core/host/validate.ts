@@ -20,8 +20,7 @@ function createAjv(): Ajv {
     logger: false,
     code: { optimize: false },
   })
-  made.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
-  return made.addKeyword({ keyword: 'formerly', schemaType: 'string' })
+  return made.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
 }
 let ajv: Ajv | undefined
 

@@ -120,7 +120,6 @@ export const config = {
       properties: {
         mode: {
           type: 'string',
-          formerly: 'by',
           enum: ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
           default: 'none',
           description:

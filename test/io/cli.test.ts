@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/builtins.js'
-import { loadServer } from '../../core/host/server.js'
 import { inspectEmbedded } from '../../providers/database/embedded/index.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
 import { freePort } from '../kit/free-port.js'
@@ -136,37 +135,6 @@ t.test('a port that is taken is named, with the settings that choose another', a
   const taken = new RegExp(`^127\\.0\\.0\\.1:${port} is in use.*ROWHOUSE_PORT`)
   t.match(second, { code: 1, err: taken })
   t.match(await run(folder, ['dev', '--port', port]), { code: 1, err: taken }, 'dev does nothing before')
-})
-
-t.test('settings under their former names still work, and start and check report them', async (t) => {
-  const folder = await newFolder(t)
-  const { url } = await freshDatabase(t)
-  const http = { url: 'https://sms.example', fields: { to: '{to}', text: '{message}', id: '{id}' } }
-  const config = {
-    limits: { misses: { perSecond: 1 } },
-    plugins: { filestore: { handOff: { by: 'x-sendfile' } } },
-    providers: { sms: { http: { ...http, sendsOnceForSeconds: 60 } } },
-  }
-  await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(config))
-  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET, ROWHOUSE_DATABASE__QUICK_MS: '9' }
-  const { config: found, loaded } = await loadServer({ env, cwd: folder, builtins: builtins() })
-  const told = [
-    'database.quickMs is now called database.pipelineMaxMs; the old name still works (environment variable ROWHOUSE_DATABASE__QUICK_MS)',
-    'limits.misses is now called limits.newQueries; the old name still works (',
-    'plugins.filestore.handOff.by is now called plugins.filestore.handOff.mode; the old name',
-    'providers.sms.http.sendsOnceForSeconds is now called providers.sms.http.deduplicationSeconds; the old name',
-  ]
-
-  t.match(found.values, { limits: { newQueries: { perSecond: 1 } }, database: { pipelineMaxMs: 9 } })
-  t.match(loaded.plugins.find(({ plugin }) => plugin.name === 'filestore')?.config, { handOff: { mode: 'x-sendfile' } })
-  t.match(loaded.providers.get('sms')?.byName.get('http')?.config, { deduplicationSeconds: 60 })
-  t.match(await run(folder, ['migrate'], env), { code: 0 })
-  const checked = await run(folder, ['check'], env)
-  t.equal(checked.code, 0)
-  for (const line of told) t.match(checked.out, `ok   ${line}`)
-  const server = await start(t, folder, ['start', '--port', '0'], env)
-  for (const line of told) t.equal(server.output().split(`"msg":"${line}`).length, 2, line)
-  t.match(server.output(), /"level":"warn"[^\n]*limits\.misses/)
 })
 
 t.test('metadata travels between databases', async (t) => {

@@ -58,12 +58,10 @@ interface Node {
   readonly anyOf?: readonly Node[]
   readonly default?: unknown
   readonly description?: string
-  readonly formerly?: string
 }
 
 function settingsOf(schema: Node, path: string): readonly Setting[] {
-  const former = schema.formerly && path.replace(/[^.]*$/, schema.formerly)
-  const description = [schema.description, former && `Formerly \`${former}\`.`].filter(Boolean).join(' ')
+  const { description = '' } = schema
   const standard = schema.default === undefined ? '' : JSON.stringify(schema.default)
   if (schema.type === 'object' && schema.properties) {
     const inner = Object.entries(schema.properties).flatMap(([name, each]) => settingsOf(each, `${path}.${name}`))

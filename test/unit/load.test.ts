@@ -8,22 +8,6 @@ import { loadAll } from '../../core/host/load.js'
 
 const sections = {
   http: { type: 'object', properties: { port: { type: 'integer', default: 8080 } } },
-  limits: {
-    type: 'object',
-    default: {},
-    properties: {
-      newQueries: {
-        type: 'object',
-        default: {},
-        formerly: 'misses',
-        properties: { perSecond: { type: 'integer', default: 20 }, burst: { type: 'integer', formerly: 'atOnce' } },
-      },
-      rules: {
-        type: 'array',
-        items: { type: 'object', properties: { role: { type: 'string', formerly: 'who' } } },
-      },
-    },
-  },
 } as const
 
 const HELLO = `export default {
@@ -31,7 +15,7 @@ const HELLO = `export default {
   config: {
     type: 'object',
     properties: {
-      greeting: { type: 'string', default: 'Hello', formerly: 'welcome' },
+      greeting: { type: 'string', default: 'Hello' },
       keepDays: { type: 'integer' },
       key: { type: 'string', secret: true },
     },
@@ -43,7 +27,7 @@ const plugin = (name: string, needs: readonly string[] = [], wants: readonly str
 const SMS = `export default {
   kind: 'sms',
   name: 'gateway',
-  config: { type: 'object', required: ['token'], properties: { token: { type: 'string', secret: true }, retries: { type: 'integer', default: 2, formerly: 'againTimes' } } },
+  config: { type: 'object', required: ['token'], properties: { token: { type: 'string', secret: true }, retries: { type: 'integer', default: 2 } } },
   create: () => ({ send: async () => ({ id: '1', detail: '' }) }),
 }`
 
@@ -495,63 +479,4 @@ t.test('a default without a configuration is a warning, because only its use fai
   const { warnings } = await load(t, { config: { providers: { sms: { default: 'vonage' } } } })
 
   t.same(warnings, ['providers.sms.default is "vonage", which has no configuration: set providers.sms.vonage'])
-})
-
-t.test('a setting under its former name works, with a warning that says where it is', async (t) => {
-  const { values, plugins, providers, renamed } = await load(t, {
-    config: {
-      limits: { misses: { perSecond: 3 }, rules: { who: 'user' } },
-      plugins: { hello: { welcome: 'Moin' } },
-      providers: { sms: { gateway: { token: 'x' } } },
-    },
-    env: { ROWHOUSE_LIMITS__MISSES__ATONCE: '7', ROWHOUSE_PROVIDERS__SMS__GATEWAY__AGAIN_TIMES: '5' },
-    files: { 'hello.js': HELLO, 'sms.js': SMS },
-    plugins: { hello: 'hello.js' },
-    sms: { gateway: 'sms.js' },
-  })
-
-  t.same(values.limits, { newQueries: { perSecond: 3, burst: 7 }, rules: [{ role: 'user' }] })
-  t.match(plugins[0]?.config, { greeting: 'Moin' })
-  t.match(providers.get('sms')?.byName.get('gateway')?.config, { retries: 5 })
-  const file = /; the old name still works \(.*rowhouse\.config\.json\)$/
-  const variable = (name: string) => `; the old name still works (environment variable ${name})`
-  t.match(renamed.toSorted(), [
-    `limits.misses is now called limits.newQueries${variable('ROWHOUSE_LIMITS__MISSES__ATONCE')}`,
-    `limits.misses.atOnce is now called limits.newQueries.burst${variable('ROWHOUSE_LIMITS__MISSES__ATONCE')}`,
-    new RegExp(`^limits.rules.who is now called limits.rules.role${file.source}`),
-    new RegExp(`^plugins.hello.welcome is now called plugins.hello.greeting${file.source}`),
-    'providers.sms.gateway.againTimes is now called providers.sms.gateway.retries' +
-      variable('ROWHOUSE_PROVIDERS__SMS__GATEWAY__AGAIN_TIMES'),
-  ])
-})
-
-t.test('a former name works in a variable and on the command line alone', async (t) => {
-  const byVariable = await load(t, { env: { ROWHOUSE_LIMITS__MISSES__PER_SECOND: '4' } })
-  const byArgument = await load(t, { overrides: { limits: { misses: { perSecond: '5' } } } })
-
-  t.equal(byVariable.values.limits.newQueries.perSecond, 4)
-  t.match(byVariable.renamed, [/\(environment variable ROWHOUSE_LIMITS__MISSES__PER_SECOND\)$/])
-  t.equal(byArgument.values.limits.newQueries.perSecond, 5)
-  t.match(byArgument.renamed, [/\(command line\)$/])
-})
-
-t.test('both names of a setting are refused, wherever they come from', async (t) => {
-  const refused = '$.limits.misses: is the old name of limits.newQueries, which is set, too; remove one'
-  const config = { limits: { misses: { perSecond: 3 }, newQueries: { burst: 1 } } }
-
-  t.same(await mistakesOf(load(t, { config })), [refused])
-  const env = { ROWHOUSE_LIMITS__MISSES__PER_SECOND: '4' }
-  const loading = load(t, { config: { limits: { newQueries: {} } }, env })
-  await t.rejects(loading, { message: /\(environment variable ROWHOUSE_LIMITS__MISSES__PER_SECOND\)$/ })
-  t.same(await mistakesOf(loading), [refused])
-})
-
-t.test('a mistake inside a former name has the path that was written, and hints have the present names', async (t) => {
-  const config = { limits: { misses: { perSecond: 'x', burts: 1 }, newQuerys: {} } }
-
-  t.same((await mistakesOf(load(t, { config }))).toSorted(), [
-    '$.limits.misses.burts: unknown key, did you mean "burst"?',
-    '$.limits.misses.perSecond: must be integer',
-    '$.limits.newQuerys: unknown key, did you mean "newQueries"?',
-  ])
 })

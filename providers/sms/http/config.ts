@@ -75,7 +75,6 @@ export const config = {
     },
     deduplicationSeconds: {
       type: 'integer',
-      formerly: 'sendsOnceForSeconds',
       minimum: 1,
       description:
         'Time for which the gateway ignores a repeated id, in seconds. Leave it out when the gateway does not deduplicate.',

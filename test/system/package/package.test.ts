@@ -133,7 +133,7 @@ tap.test('the examples of the READMEs compile in a strict project, are valid, an
     const env = Object.fromEntries([...text.matchAll(/\$env: '(\w+)'/g)].map(([, name = '']) => [name, valueOf(name)]))
     const loaded = host.loadServer({ file, cwd: app, env, builtins: cli.builtins() })
     const warnings = await loaded.then(
-      ({ loaded }) => [...loaded.warnings, ...loaded.renamed],
+      ({ loaded }) => loaded.warnings,
       (error: Error) => [error.message],
     )
     t.same(warnings, [], example.place)
