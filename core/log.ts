@@ -7,7 +7,7 @@ export type { Logger } from 'pino'
 export interface LogOptions {
   readonly level: Level | 'silent'
   /** Output stream; defaults to standard error. */
-  readonly destination?: DestinationStream
+  readonly destination?: DestinationStream | undefined
   /** Also receives every line. */
   readonly recent?: LogLines
   /** Number of this process, which every line then contains. */

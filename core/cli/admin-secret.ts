@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Invocation } from '../cli.js'
 import { isLoopback } from '../host/listeners.js'
 import { readSections } from './builtins.js'
+import { type Invocation, pathIn } from './invocation.js'
 
 /** File of the secret that `rowhouse dev` creates. */
 export const secretFile = (dataDir: string): string => join(dataDir, 'admin-secret')
@@ -11,15 +11,16 @@ export const secretFile = (dataDir: string): string => join(dataDir, 'admin-secr
  * Returns the admin secret of a running server: that of `--admin-secret-file`, of the environment or of the configuration.
  * For a server on this machine it can also be the one that `rowhouse dev` created.
  */
-export async function adminSecretFor(url: URL, flags: Invocation['flags']): Promise<string> {
+export async function adminSecretFor(url: URL, invocation: Invocation): Promise<string> {
+  const { flags, env, cwd } = invocation
   const file = flags['admin-secret-file']
-  if (typeof file === 'string') return await readSecret(file)
-  const given = process.env['ROWHOUSE_ADMIN_SECRET']
+  if (typeof file === 'string') return await readSecret(pathIn(cwd, file))
+  const given = env['ROWHOUSE_ADMIN_SECRET']
   if (given !== undefined) return given
-  const { auth, dataDir } = (await readSections(flags)).values
+  const { auth, dataDir } = (await readSections(invocation)).values
   const made = secretFile(dataDir)
   const isHere = isLoopback(url.hostname.replace(/^\[|\]$/g, ''))
-  const found = auth.adminSecret ?? (isHere ? await readSecret(made).catch(() => undefined) : undefined)
+  const found = auth.adminSecret ?? (isHere ? await readSecret(pathIn(cwd, made)).catch(() => undefined) : undefined)
   if (found !== undefined) return found
   const why = isHere ? `there is no ${made}, which rowhouse dev creates` : `${url.hostname} is another machine`
   throw new Error(`set ROWHOUSE_ADMIN_SECRET, or use --admin-secret-file: ${why}`)

@@ -1,8 +1,7 @@
 import { counted } from '../counted.js'
-import type { Invocation } from '../cli.js'
 import { adminSecretFor } from './admin-secret.js'
-import { withDatabase } from './builtins.js'
-import { type Ask, withServer } from './temporary-server.js'
+import type { Invocation } from './invocation.js'
+import { type Ask, withOwnServer } from './temporary-server.js'
 
 interface Advised {
   readonly advice: readonly Advice[]
@@ -30,25 +29,27 @@ interface Advice {
 }
 
 /** Prints indexes that may help. */
-export async function advise({ flags, words: [url] }: Invocation): Promise<number> {
+export async function advise(invocation: Invocation): Promise<number> {
+  const { flags, words, print } = invocation
+  const [url] = words
   const args = JSON.stringify({ try: flags['try'] === true })
   const show = async (ask: Ask): Promise<number> => {
     const answer = await ask('advise_indexes', args)
-    if (flags['json'] === true) console.log(answer)
-    else for (const line of lines(JSON.parse(answer) as Advised, url === undefined)) console.log(line)
+    if (flags['json'] === true) print(answer)
+    else for (const line of lines(JSON.parse(answer) as Advised, url === undefined)) print(line)
     return 0
   }
-  if (url !== undefined) return show(await running(url, flags))
-  return withDatabase(flags, (database) => withServer(database, flags, show))
+  if (url !== undefined) return show(await running(url, invocation))
+  return withOwnServer(invocation, show)
 }
 
 /** Maximum time of the whole request, in milliseconds. */
 const TIMEOUT_MS = 600_000
 
 /** Returns what runs operations on a running server. */
-async function running(url: string, flags: Invocation['flags']): Promise<Ask> {
+async function running(url: string, invocation: Invocation): Promise<Ask> {
   if (!URL.canParse(url)) throw new Error(`expected the URL of a server, such as http://localhost:8080, not "${url}"`)
-  const secret = await adminSecretFor(new URL(url), flags)
+  const secret = await adminSecretFor(new URL(url), invocation)
   return async (type, args) => {
     const response = await fetch(new URL('/v1/query', url), {
       method: 'POST',

@@ -2,12 +2,11 @@ import { type LoadedConfig, loadConfig } from '../host/config.js'
 import { type Builtins, needsDatabase } from '../host/load.js'
 import { checks, loadServer, sections } from '../host/server.js'
 import { commandDatabase } from './command-database.js'
-
-type Flags = Readonly<Record<string, string | boolean | undefined>>
+import type { ConfigSource, Invocation } from './invocation.js'
 
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
 
-/** The commands of `../cli.ts`. */
+/** The commands of `main.ts`. */
 export const COMMAND_NAMES = [
   'advise',
   'check',
@@ -56,25 +55,26 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
 }
 
 /** Returns the source of a command's configuration. */
-export function source({ config, host, port }: Flags) {
+export function source({ flags: { config, host, port }, env, cwd, logTo }: ConfigSource) {
   return {
-    env: process.env,
-    cwd: process.cwd(),
+    env,
+    cwd,
+    logTo,
     ...(typeof config === 'string' ? { file: config } : {}),
     overrides: { http: { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) } },
   }
 }
 
-export function readSections(flags: Flags): Promise<LoadedConfig<typeof sections>> {
-  return loadConfig({ ...source(flags), sections, checks })
+export function readSections(from: ConfigSource): Promise<LoadedConfig<typeof sections>> {
+  return loadConfig({ ...source(from), sections, checks })
 }
 
 /**
  * Returns whether any configured plugin needs a database.
  * @throws ConfigError with every mistake of the configuration
  */
-export async function wantsDatabase(flags: Flags): Promise<boolean> {
-  return needsDatabase((await loadServer({ ...source(flags), builtins: builtins() })).loaded)
+export async function wantsDatabase(from: ConfigSource): Promise<boolean> {
+  return needsDatabase((await loadServer({ ...source(from), builtins: builtins() })).loaded)
 }
 
 type Values = Awaited<ReturnType<typeof readSections>>['values']
@@ -83,10 +83,13 @@ type Values = Awaited<ReturnType<typeof readSections>>['values']
  * Runs `fn` with the configured database, or with the one in the data directory.
  * @throws Error that explains how to configure a database
  */
-export async function withDatabase<T>(flags: Flags, fn: (url: string, values: Values) => Promise<T>): Promise<T> {
-  const { values } = await readSections(flags)
+export async function withDatabase<T>(
+  invocation: Invocation,
+  fn: (url: string, values: Values) => Promise<T>,
+): Promise<T> {
+  const { values } = await readSections(invocation)
   const { database, dataDir } = values
-  const found = await commandDatabase(database.url, dataDir, console.error)
+  const found = await commandDatabase(database.url, dataDir, invocation)
   try {
     return await fn(found.url, values)
   } finally {

@@ -2,7 +2,6 @@ import { resolve } from 'node:path'
 import type pg from 'pg'
 import { counted } from '../counted.js'
 import { readCatalog } from '../catalog/change.js'
-import type { Invocation } from '../cli.js'
 import type { ProviderKinds } from '../contracts.js'
 import { isPooled } from '../db/database.js'
 import { createClient } from '../db/hosts.js'
@@ -16,13 +15,14 @@ import { type Config, loadServer, migrationSets } from '../host/server.js'
 import { gatewayMistake } from '../http/session.js'
 import { createLogger } from '../log.js'
 import { builtins, source } from './builtins.js'
+import type { Invocation } from './invocation.js'
 import { findConnections, findRightsFor, type Finding } from './rights.js'
 import { findStandbys } from './standbys.js'
 import { processesOf } from './start.js'
 
 /** Prints the result of all checks. @returns the exit code */
-export async function check({ flags }: Invocation): Promise<number> {
-  return report(await findAll(flags), flags)
+export async function check(invocation: Invocation): Promise<number> {
+  return report(await findAll(invocation), invocation)
 }
 
 /**
@@ -30,26 +30,26 @@ export async function check({ flags }: Invocation): Promise<number> {
  * @param more further keys of that object
  * @returns the exit code
  */
-export function report(findings: readonly Finding[], flags: Invocation['flags'], more: object = {}): number {
+export function report(findings: readonly Finding[], { flags, print }: Invocation, more: object = {}): number {
   const ok = findings.every((finding) => finding.ok)
-  if (flags['json'] === true) console.log(JSON.stringify({ ok, ...more, findings }, undefined, 2))
-  else for (const finding of findings) console.log(printed(finding))
+  if (flags['json'] === true) print(JSON.stringify({ ok, ...more, findings }, undefined, 2))
+  else for (const finding of findings) print(printed(finding))
   return ok ? 0 : 1
 }
 
 const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD '} ${text}`
 
 /** Runs all checks. @throws ConfigError with every mistake of the configuration, unless the output is JSON */
-export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
-  const { cwd, ...from } = source(flags)
-  const server = await loadServer({ ...from, cwd, builtins: builtins() }).catch((error: unknown) => {
+export async function findAll(invocation: Invocation): Promise<readonly Finding[]> {
+  const { flags, cwd } = invocation
+  const server = await loadServer({ ...source(invocation), builtins: builtins() }).catch((error: unknown) => {
     if (error instanceof ConfigError && flags['json'] === true) return error
     throw error
   })
   if (server instanceof ConfigError)
     return server.mistakes.map(({ path, message, where }) => ({ ok: false, text: `${path}: ${message} (${where})` }))
   const { config, loaded } = server
-  const processes = flags['processes'] === undefined ? undefined : await processesOf(flags)
+  const processes = flags['processes'] === undefined ? undefined : await processesOf(invocation)
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
   findings.push(...loaded.warnings.map((text) => ({ ok: false, text })))
   const authenticates = canAuthenticate(config.values)

@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { DatabaseProvider } from '../contracts.js'
 import { createClient } from '../db/hosts.js'
+import { type Invocation, pathIn } from './invocation.js'
 
 export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
 
@@ -26,17 +27,17 @@ export interface CommandDatabase {
 export async function commandDatabase(
   url: string | undefined,
   dataDir: string,
-  progress: (message: string) => void,
+  { cwd, tell }: Pick<Invocation, 'cwd' | 'tell'>,
 ): Promise<CommandDatabase> {
   if (url !== undefined) return { url, async close() {} }
   const embedded = await embeddedDatabase()
-  const { cluster, server } = await embedded.inspect(dataDir)
+  const { cluster, server } = await embedded.inspect(pathIn(cwd, dataDir))
   if (server) return { url: server.serverUrl, async close() {} }
   if (!cluster)
     throw new Error(
       `${NO_DATABASE} (${dataDir} contains none; rowhouse dev creates one, and with --no-sample an empty one)`,
     )
-  const started = await embedded.start({ dataDir, progress })
+  const started = await embedded.start({ dataDir: pathIn(cwd, dataDir), progress: tell })
   return { url: started.serverUrl, close: () => started.stop() }
 }
 

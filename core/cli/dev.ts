@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
-import type { Invocation } from '../cli.js'
 import type { StartedDatabase } from '../contracts.js'
 import { hostsOf, isLocal, listenersOf, requireFreePorts } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
@@ -11,21 +10,26 @@ import { secretFile } from './admin-secret.js'
 import { embeddedDatabase } from './command-database.js'
 import { serve } from './serve.js'
 import { builtins, readSections, source, wantsDatabase } from './builtins.js'
-import { catchUncaught, pluginsOf } from './uncaught.js'
+import { type Invocation, pathIn } from './invocation.js'
+import { catchingUncaught, pluginsOf, type Uncaught } from './uncaught.js'
 import { reportSources } from './watch.js'
 
 /** Runs a development server on this machine only. Creates what is missing: the database, the secret, the sample. */
-export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
-  const uncaught = catchUncaught()
-  const config = await readSections(flags)
-  reportSources(config)
+export function dev(invocation: Invocation): Promise<number> {
+  return catchingUncaught(invocation, (uncaught) => run(invocation, uncaught))
+}
+
+async function run(invocation: Invocation, uncaught: Uncaught): Promise<number> {
+  const { flags, words, cwd, print, tell: progress } = invocation
+  const [given] = words
+  const config = await readSections(invocation)
+  reportSources(invocation, config)
   const { values } = config
-  const { dataDir } = values
+  const dataDir = pathIn(cwd, values.dataDir)
   const onSocket = listenersOf(values.http).find(({ http }) => http.socket)
   if (onSocket) throw new Error(`${onSocket.setting}.socket is for rowhouse start: rowhouse dev listens on ports`)
-  const progress = (message: string) => console.error(message)
   const url = given ?? values.database.url
-  const wanted = await wantsDatabase(flags)
+  const wanted = await wantsDatabase(invocation)
   const provider = wanted && url === undefined ? await embeddedDatabase() : undefined
   const state = await provider?.inspect(dataDir)
   // Otherwise the start of the database says that this server runs already.
@@ -34,7 +38,7 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
   const embedded = await provider?.start({ dataDir, progress })
   try {
     const secret = values.auth.adminSecret === undefined ? await ownSecret(dataDir) : undefined
-    const { overrides, ...from } = source(flags)
+    const { overrides, ...from } = source(invocation)
     if (first && flags['no-sample'] !== true) progress('loading the sample shop, once')
     const options = {
       ...from,
@@ -59,9 +63,9 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
     const found = await uncaught.unless(loadServer(options))
     uncaught.plugins = pluginsOf(found.loaded)
     const server = await uncaught.unless(startLoaded(found, options))
-    const file = secret === undefined ? undefined : secretFile(dataDir)
-    console.log(wanted ? await welcome(server, embedded, file) : proxyWelcome(server, file))
-    return await serve(server, uncaught, {
+    const file = secret === undefined ? undefined : relative(cwd, secretFile(dataDir))
+    print(wanted ? await welcome(server, embedded, file) : proxyWelcome(server, file))
+    return await serve(server, uncaught, invocation, {
       afterwards: async () => embedded?.stop(),
       failed: embedded && keepAlive(embedded, progress),
     })
@@ -120,8 +124,7 @@ async function welcome(
   file: string | undefined,
 ): Promise<string> {
   const database = embedded ? `embedded PostgreSQL ${embedded.version}` : 'the configured PostgreSQL'
-  const shown = file && relative(process.cwd(), file)
-  const credential = shown ? `$(cat ${shown})` : '$ROWHOUSE_ADMIN_SECRET'
+  const credential = file ? `$(cat ${file})` : '$ROWHOUSE_ADMIN_SECRET'
   const curl = (body: object, role = '') =>
     `curl -s ${urlOf(server, 'query')}/v1/query -H "X-Service-Admin-Secret: ${credential}"${role} -d '${JSON.stringify(body)}'`
   const lines = (await hasShop(server, credentialOf(server))) ? [...shop(curl)] : [...empty(curl)]
@@ -146,7 +149,7 @@ const urlOf = ({ url, addresses }: Server, plugin: string): string =>
   addresses.find(({ plugins }) => plugins.includes(plugin))?.url ?? url
 
 const secretLine = (file: string | undefined): string =>
-  `The admin secret is in ${file === undefined ? 'ROWHOUSE_ADMIN_SECRET or the configuration' : relative(process.cwd(), file)}.`
+  `The admin secret is in ${file === undefined ? 'ROWHOUSE_ADMIN_SECRET or the configuration' : file}.`
 
 /** Returns the line about the console, with a link that signs in once. */
 async function signInLine(server: Server): Promise<string> {

@@ -1,62 +1,63 @@
 import { resolve } from 'node:path'
-import type { Invocation } from '../cli.js'
 import { createClient } from '../db/hosts.js'
 import { version } from '../version.js'
 import { findAll, report } from './check.js'
 import { embeddedDatabase, NO_DATABASE } from './command-database.js'
 import { readSections } from './builtins.js'
+import { type Invocation, pathIn } from './invocation.js'
 import { type Finding, grantsFor } from './rights.js'
 
 const SHOWN = 5
 
 /** Prints the environment and suggests improvements. */
-export async function doctor({ flags }: Invocation): Promise<number> {
-  if (flags['json'] === true) return doctorJson(flags)
-  const { dataDir, database } = (await readSections(flags)).values
+export async function doctor(invocation: Invocation): Promise<number> {
+  const { flags, cwd, print } = invocation
+  if (flags['json'] === true) return doctorJson(invocation)
+  const { dataDir, database } = (await readSections(invocation)).values
   if (flags['grants'] === true) {
     if (database.url === undefined) throw new Error(NO_DATABASE)
-    console.log(await grantsFor(database.directUrl ?? database.url))
+    print(await grantsFor(database.directUrl ?? database.url))
     return 0
   }
-  console.log(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
-  if (database.url === undefined) await showEmbedded(dataDir)
-  else console.log(`data directory: ${resolve(dataDir)}`)
+  print(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
+  if (database.url === undefined) await showEmbedded(pathIn(cwd, dataDir), print)
+  else print(`data directory: ${resolve(cwd, dataDir)}`)
 
-  const findings = database.url === undefined ? [] : [...(await findAll(flags)), ...(await harden(database.url))]
-  return report(findings, flags)
+  const findings = database.url === undefined ? [] : [...(await findAll(invocation)), ...(await harden(database.url))]
+  return report(findings, invocation)
 }
 
 /** Prints the state of the database in the data directory, which `rowhouse dev` uses. */
-async function showEmbedded(dataDir: string): Promise<void> {
+async function showEmbedded(dataDir: string, print: Invocation['print']): Promise<void> {
   const state = await (await embeddedDatabase()).inspect(dataDir)
   const { binaries } = state
-  console.log(
+  print(
     `data directory: ${state.dataDir}${state.cluster ? ` (PostgreSQL ${state.cluster.major} in ${state.cluster.folder})` : ' (no database yet)'}`,
   )
-  console.log(
+  print(
     'problem' in binaries
       ? `no embedded PostgreSQL: ${binaries.problem}`
       : `embedded PostgreSQL: ${binaries.version} in ${binaries.bin}`,
   )
-  if (state.heldBy) console.log(`in use by the Rowhouse with process id ${state.heldBy.pid}`)
+  if (state.heldBy) print(`in use by the Rowhouse with process id ${state.heldBy.pid}`)
   if (state.orphans.length > 0) {
-    console.log('files left over from deleted data directories; delete them if you do not need them:')
-    for (const folder of state.orphans.slice(0, SHOWN)) console.log(`  ${folder}`)
-    if (state.orphans.length > SHOWN) console.log(`  and ${state.orphans.length - SHOWN} more`)
+    print('files left over from deleted data directories; delete them if you do not need them:')
+    for (const folder of state.orphans.slice(0, SHOWN)) print(`  ${folder}`)
+    if (state.orphans.length > SHOWN) print(`  and ${state.orphans.length - SHOWN} more`)
   }
-  console.log('no DATABASE_URL: rowhouse dev uses the database of the data directory')
+  print('no DATABASE_URL: rowhouse dev uses the database of the data directory')
 }
 
 /** Prints the findings as JSON, those about the configuration included. */
-async function doctorJson(flags: Invocation['flags']): Promise<number> {
-  const findings = [...(await findAll(flags))]
-  const { dataDir, database } = await readSections(flags).then(
+async function doctorJson(invocation: Invocation): Promise<number> {
+  const findings = [...(await findAll(invocation))]
+  const { dataDir, database } = await readSections(invocation).then(
     ({ values }) => values,
     () => NO_VALUES,
   )
   if (database.url !== undefined) findings.push(...(await harden(database.url)))
   const platform = `${process.platform} ${process.arch}`
-  return report(findings, flags, { version, node: process.versions.node, platform, data_dir: dataDir })
+  return report(findings, invocation, { version, node: process.versions.node, platform, data_dir: dataDir })
 }
 
 /** Of a configuration with mistakes, which are findings. */

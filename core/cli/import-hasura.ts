@@ -1,47 +1,47 @@
 import { access, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import type { Invocation } from '../cli.js'
 import type { Json } from '../json/parse.js'
-import { withDatabase } from './builtins.js'
 import { applyMetadata, countObjects } from './hasura/apply.js'
 import { mapMetadata } from './hasura/map-metadata.js'
 import { listOf, type Metadata } from './hasura/metadata.js'
 import { readProject } from './hasura/read-project.js'
+import { type Invocation, pathIn } from './invocation.js'
 import { indented } from './metadata.js'
-import { withServer } from './temporary-server.js'
+import { withOwnServer } from './temporary-server.js'
 
 /**
  * Moves the metadata of a Hasura project to a file, and to the database if told so.
  * @returns the exit code: 1 if something was left
  */
-export async function importHasura({ flags, words: [place] }: Invocation): Promise<number> {
+export async function importHasura(invocation: Invocation): Promise<number> {
+  const { flags, words, cwd, print } = invocation
+  const [place] = words
   if (place === undefined) throw new Error('rowhouse import-hasura requires a folder or a file')
   const { out = 'metadata.json', source, anonymous } = flags as Readonly<Record<string, string | undefined>>
   const isForced = flags['force'] === true
-  if (resolve(out) === resolve(place)) throw new Error(`${out} is the file to read; choose another file with --out`)
-  if (!isForced && (await exists(out))) throw new Error(`${out} exists; choose another file with --out, or use --force`)
-  const { metadata, report } = mapMetadata(await readProject(place), source, anonymous)
+  const [from, to] = [pathIn(cwd, place), pathIn(cwd, out)]
+  if (resolve(to) === resolve(from)) throw new Error(`${out} is the file to read; choose another file with --out`)
+  if (!isForced && (await exists(to))) throw new Error(`${out} exists; choose another file with --out, or use --force`)
+  const { metadata, report } = mapMetadata(await readProject(from), source, anonymous)
   if (flags['apply'] === true) {
-    await withDatabase(flags, (url) =>
-      withServer(url, flags, async (ask) => {
-        const objects = await countObjects(ask)
-        if (objects > 0 && !isForced) {
-          throw new Error(`the database has metadata (${objects} tables, functions and templates); --force replaces it`)
-        }
-        await applyMetadata(ask, metadata, report)
-      }),
-    )
+    await withOwnServer(invocation, async (ask) => {
+      const objects = await countObjects(ask)
+      if (objects > 0 && !isForced) {
+        throw new Error(`the database has metadata (${objects} tables, functions and templates); --force replaces it`)
+      }
+      await applyMetadata(ask, metadata, report)
+    })
   }
   const text = `${indented(metadata as unknown as Json)}\n`
-  await writeFile(out, text, { flag: isForced ? 'w' : 'wx' })
+  await writeFile(to, text, { flag: isForced ? 'w' : 'wx' })
   const counts = countsOf(metadata)
-  if (flags['json'] === true) console.log(JSON.stringify({ file: out, counts, ...report.toJSON() }, null, 2))
+  if (flags['json'] === true) print(JSON.stringify({ file: out, counts, ...report.toJSON() }, null, 2))
   else {
     const moved = Object.entries(counts).map(
       ([name, count]) => `${count} ${(count === 1 ? name.slice(0, -1) : name).replaceAll('_', ' ')}`,
     )
-    console.log(`${flags['apply'] === true ? 'applied, and wrote' : 'wrote'} ${out}: ${moved.join(', ')}`)
-    for (const line of report.lines()) console.log(line)
+    print(`${flags['apply'] === true ? 'applied, and wrote' : 'wrote'} ${out}: ${moved.join(', ')}`)
+    for (const line of report.lines()) print(line)
   }
   return report.isComplete ? 0 : 1
 }

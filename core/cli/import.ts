@@ -1,18 +1,20 @@
 import { stat } from 'node:fs/promises'
 import pg from 'pg'
 import { announce } from '../catalog/change.js'
-import type { Invocation } from '../cli.js'
 import { inTransaction } from '../db/database.js'
 import { withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
+import { type Invocation, pathIn, type Terminal } from './invocation.js'
 import { isTransactionControl, runFile, type Statement } from './run-script.js'
 
 /** Loads a plain dump. What depends on roles or extensions that do not exist here is skipped and counted. */
-export async function importFile({ flags, words: [file] }: Invocation): Promise<number> {
+export async function importFile(invocation: Invocation): Promise<number> {
+  const { flags, words, cwd, print, tell, terminal } = invocation
+  const [file] = words
   if (file === undefined) throw new Error('rowhouse import requires a file')
-  const { size } = await stat(file)
+  const { size } = await stat(pathIn(cwd, file))
   const isWhole = flags['no-transaction'] !== true
-  return withDatabase(flags, (url, { database }) =>
+  return withDatabase(invocation, (url, { database }) =>
     withConnection(database.directUrl ?? url, 'import', async (client) => {
       await client.query('set statement_timeout = 0')
       const skipped = new Skipped()
@@ -20,20 +22,21 @@ export async function importFile({ flags, words: [file] }: Invocation): Promise<
       let statements = 0
       const load = () =>
         runFile(client, file, {
+          cwd,
           take: async (statement) => {
             statements++
             return take(statement)
           },
-          progress: (bytes) => showProgress(bytes, size),
-        }).finally(() => showProgress())
+          progress: (bytes) => showProgress(terminal, bytes, size),
+        }).finally(() => showProgress(terminal))
       await (isWhole ? inTransaction(client, load) : load()).catch((error: unknown) => {
         // What was skipped may be the reason.
-        for (const line of skipped.lines()) console.error(line)
+        for (const line of skipped.lines()) tell(line)
         throw error
       })
       await tellServers(client)
-      console.log(`imported ${file}: ${statements - skipped.total} statements`)
-      for (const line of skipped.lines()) console.log(line)
+      print(`imported ${file}: ${statements - skipped.total} statements`)
+      for (const line of skipped.lines()) print(line)
       return 0
     }),
   )
@@ -146,9 +149,9 @@ async function tellServers(client: pg.ClientBase): Promise<void> {
 }
 
 /** Shows the progress on a terminal; without a number removes it. */
-function showProgress(bytes?: number, size = 0): void {
-  if (!process.stderr.isTTY) return
+function showProgress({ stderr }: Terminal, bytes?: number, size = 0): void {
+  if (!stderr.isTTY) return
   const text =
     bytes === undefined ? '' : `${Math.round((bytes / Math.max(size, 1)) * 100)} % of ${(size / 1e6).toFixed(1)} MB`
-  process.stderr.write(`\r\x1b[K${text}`)
+  stderr.write(`\r\x1b[K${text}`)
 }

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { isPlain } from '../host/resolve-section.js'
+import { type Invocation, pathIn } from './invocation.js'
 
 /** With this extension, the file is an ES module whatever "type" in package.json says. */
 const CONFIG_FILE = 'rowhouse.config.mjs'
@@ -38,27 +39,30 @@ const SCRIPTS: Readonly<Record<string, string>> = {
 }
 
 /** Creates the files of a project in this folder, and reports what was there already. */
-export async function init(): Promise<number> {
-  const manifest = await readManifest()
-  const config = readdirSync('.').find((name) => name.startsWith('rowhouse.config.'))
-  if (config === undefined) await create(CONFIG_FILE, CONFIG)
-  else console.log(`kept ${config}`)
-  const ignored = existsSync('.gitignore') ? (await readFile('.gitignore', 'utf8')).split(/\r?\n/) : []
+export async function init(invocation: Invocation): Promise<number> {
+  const { cwd, print } = invocation
+  const manifest = await readManifest(invocation)
+  const config = readdirSync(cwd).find((name) => name.startsWith('rowhouse.config.'))
+  if (config === undefined) await create(invocation, CONFIG_FILE, CONFIG)
+  else print(`kept ${config}`)
+  const file = pathIn(cwd, '.gitignore')
+  const ignored = existsSync(file) ? (await readFile(file, 'utf8')).split(/\r?\n/) : []
   const missing = IGNORED.filter((path) => !ignored.includes(path) && !ignored.includes(path.replace(/\/$/, '')))
-  await create('.gitignore', `${IGNORED.join('\n')}\n`, missing.length > 0 ? `; add ${missing.join(', ')}` : '')
-  await addScripts(manifest)
-  console.log('npm run dev starts a server')
+  const hint = missing.length > 0 ? `; add ${missing.join(', ')}` : ''
+  await create(invocation, '.gitignore', `${IGNORED.join('\n')}\n`, hint)
+  await addScripts(invocation, manifest)
+  print('npm run dev starts a server')
   return 0
 }
 
 /** Writes a file unless it exists. @param hint what to do about the one that exists */
-async function create(file: string, text: string, hint = ''): Promise<void> {
+async function create({ cwd, print }: Invocation, file: string, text: string, hint = ''): Promise<void> {
   try {
-    await writeFile(file, text, { flag: 'wx' })
-    console.log(`wrote ${file}`)
+    await writeFile(pathIn(cwd, file), text, { flag: 'wx' })
+    print(`wrote ${file}`)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    console.log(`kept ${file}${hint}`)
+    print(`kept ${file}${hint}`)
   }
 }
 
@@ -68,9 +72,10 @@ interface Manifest {
   readonly scripts: Readonly<Record<string, unknown>>
 }
 
-async function readManifest(): Promise<Manifest> {
-  if (!existsSync('package.json')) throw new Error('there is no package.json in this folder; run npm init -y first')
-  const text = await readFile('package.json', 'utf8')
+async function readManifest({ cwd }: Invocation): Promise<Manifest> {
+  const file = pathIn(cwd, 'package.json')
+  if (!existsSync(file)) throw new Error('there is no package.json in this folder; run npm init -y first')
+  const text = await readFile(file, 'utf8')
   const value = parse(text)
   const scripts = isPlain(value) ? (value['scripts'] ?? {}) : undefined
   if (!isPlain(value) || !isPlain(scripts)) throw new Error('package.json must be a JSON object, and its scripts, too')
@@ -86,14 +91,14 @@ function parse(text: string): unknown {
 }
 
 /** Adds the scripts whose names are free. Indents the file as before. */
-async function addScripts({ text, value, scripts }: Manifest): Promise<void> {
+async function addScripts({ cwd, print }: Invocation, { text, value, scripts }: Manifest): Promise<void> {
   const names = Object.keys(SCRIPTS)
   const [taken, free] = [names.filter((name) => name in scripts), names.filter((name) => !(name in scripts))]
   if (free.length > 0) {
     const added = { ...value, scripts: { ...SCRIPTS, ...scripts } }
     const indent = /^[ \t]+(?=")/m.exec(text)?.[0] ?? '  '
-    await writeFile('package.json', `${JSON.stringify(added, null, indent)}\n`)
-    console.log(`added scripts to package.json: ${free.join(', ')}`)
+    await writeFile(pathIn(cwd, 'package.json'), `${JSON.stringify(added, null, indent)}\n`)
+    print(`added scripts to package.json: ${free.join(', ')}`)
   }
-  if (taken.length > 0) console.log(`kept scripts of package.json: ${taken.join(', ')}`)
+  if (taken.length > 0) print(`kept scripts of package.json: ${taken.join(', ')}`)
 }

@@ -1,8 +1,7 @@
 import { counted } from '../counted.js'
-import type { Invocation } from '../cli.js'
 import { version } from '../version.js'
-import { withDatabase } from './builtins.js'
-import { withServer } from './temporary-server.js'
+import type { Invocation } from './invocation.js'
+import { withOwnServer } from './temporary-server.js'
 
 const LEVELS = ['error', 'warning', 'info'] as const
 type Level = (typeof LEVELS)[number]
@@ -21,24 +20,23 @@ interface Linted {
 }
 
 /** Prints likely mistakes in permissions and templates. @returns the exit code: 1 if there are any */
-export function lint({ flags }: Invocation): Promise<number> {
+export function lint(invocation: Invocation): Promise<number> {
+  const { flags, print } = invocation
   const { level = 'warning', file = 'metadata.json' } = flags
   const least = LEVELS.findIndex((each) => each === level)
   if (least < 0) throw new Error(`expected --level to be one of ${LEVELS.join(', ')}`)
   if (flags['json'] === true && flags['sarif'] === true) throw new Error('expected one of --json and --sarif')
-  return withDatabase(flags, (url) =>
-    withServer(url, flags, async (ask) => {
-      const { findings: all, rules } = JSON.parse(await ask('lint_metadata', '{}')) as Linted
-      const findings = all.filter((each) => LEVELS.indexOf(each.level) <= least)
-      if (flags['sarif'] === true) print(sarif({ findings, rules }, String(file)))
-      else if (flags['json'] === true) print({ findings, rules })
-      else for (const line of lines(findings, all.length - findings.length)) console.log(line)
-      return findings.length > 0 ? 1 : 0
-    }),
-  )
+  return withOwnServer(invocation, async (ask) => {
+    const { findings: all, rules } = JSON.parse(await ask('lint_metadata', '{}')) as Linted
+    const findings = all.filter((each) => LEVELS.indexOf(each.level) <= least)
+    if (flags['sarif'] === true) print(indented(sarif({ findings, rules }, String(file))))
+    else if (flags['json'] === true) print(indented({ findings, rules }))
+    else for (const line of lines(findings, all.length - findings.length)) print(line)
+    return findings.length > 0 ? 1 : 0
+  })
 }
 
-const print = (value: object): void => console.log(JSON.stringify(value, undefined, 2))
+const indented = (value: object): string => JSON.stringify(value, undefined, 2)
 
 function lines(findings: readonly Finding[], hidden: number): readonly string[] {
   return [

@@ -2,43 +2,48 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ClientBase } from 'pg'
 import { announce } from '../catalog/change.js'
-import type { Invocation } from '../cli.js'
 import { inTransaction } from '../db/database.js'
 import { type Applied, readRecord, record, takeLock } from '../host/migrate.js'
 import { type File, OWNER, readFiles, statesOf } from '../host/migration-files.js'
 import { readSections, withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
+import { type Invocation, pathIn } from './invocation.js'
 import { applyMetadata } from './metadata.js'
 import { migrateAt } from './migrate.js'
 import { isTransactionControl, runFile } from './run-script.js'
 
+type Task = Invocation & { readonly client: ClientBase }
+
 /** Creates, runs, reverts or lists the migrations in a folder of SQL files. */
-export async function migrateFiles({ flags, words: [action, word] }: Invocation): Promise<number> {
-  const dir = String(flags['dir'] ?? (await readSections(flags)).values.migrationsDir)
-  if (action === 'new') return create(dir, word)
+export async function migrateFiles(invocation: Invocation): Promise<number> {
+  const { flags, words, cwd, print, tell } = invocation
+  const [action, word] = words
+  const dir = String(flags['dir'] ?? (await readSections(invocation)).values.migrationsDir)
+  if (action === 'new') return create(dir, word, invocation)
   if (action !== 'up' && action !== 'down' && action !== 'status')
     throw new Error('expected new, up, down or status, or nothing to update the schema svc_catalog')
   if (flags['json'] === true) throw new Error('--json is for rowhouse migrate alone')
   const count = word === undefined ? undefined : Number(word)
   if (count !== undefined && !(Number.isInteger(count) && count > 0))
     throw new Error(`"${word}" is not a number of files`)
-  const files = await readFiles(dir)
+  const files = await readFiles(dir, cwd)
   const isDry = flags['dry-run'] === true
-  return withDatabase(flags, async (url, { database }) => {
-    if (action === 'up' && !isDry) await migrateAt(url, flags)
+  return withDatabase(invocation, async (url, { database }) => {
+    if (action === 'up' && !isDry) await migrateAt(url, invocation)
     const isComplete = await withConnection(database.directUrl ?? url, 'migrate', async (client) => {
-      if (action === 'status' || isDry) return show(action, files, await readApplied(client), count)
-      await takeLock(client, console.error, LOCK)
-      return action === 'up' ? up(client, files, count) : down(client, files, count)
+      const task = { ...invocation, client }
+      if (action === 'status' || isDry) return show(task, action, files, count)
+      await takeLock(client, tell, LOCK)
+      return action === 'up' ? up(task, files, count) : down(task, files, count)
     })
     if (action === 'status') return isComplete ? 0 : 1
     if (action === 'down' || !isComplete || isDry) return 0
     const file = join(dir, 'metadata.json')
-    const metadata = await readMetadata(file)
-    if (metadata === undefined) console.log(`no ${file}: the metadata stays as it is`)
+    const metadata = await readMetadata(pathIn(cwd, file))
+    if (metadata === undefined) print(`no ${file}: the metadata stays as it is`)
     else {
-      console.log('applying metadata.json')
-      await applyMetadata(url, flags, metadata)
+      print('applying metadata.json')
+      await applyMetadata(url, invocation, metadata)
     }
     return 0
   })
@@ -48,14 +53,14 @@ export async function migrateFiles({ flags, words: [action, word] }: Invocation)
 const LOCK = BigInt('0x' + Buffer.from('migrate').toString('hex')).toString()
 const NO_TRANSACTION = /^--\s*rowhouse:\s*no transaction\s*$/m
 
-async function create(dir: string, name: string | undefined): Promise<number> {
+async function create(dir: string, name: string | undefined, { cwd, print }: Invocation): Promise<number> {
   if (name === undefined || !/^[\w-]+$/.test(name)) throw new Error('expected a name of letters, digits, _ and -')
   const id = `${new Date().toISOString().replace(/\D/g, '').slice(0, 14)}_${name}`
-  await mkdir(dir, { recursive: true })
+  await mkdir(pathIn(cwd, dir), { recursive: true })
   for (const direction of ['up', 'down']) {
     const path = join(dir, `${id}.${direction}.sql`)
-    await writeFile(path, '', { flag: 'wx' })
-    console.log(path)
+    await writeFile(pathIn(cwd, path), '', { flag: 'wx' })
+    print(path)
   }
   return 0
 }
@@ -69,24 +74,26 @@ async function readApplied(client: ClientBase): Promise<ReadonlyMap<string, stri
 }
 
 /** @returns whether no file was changed or deleted after it ran */
-function show(action: string, files: readonly File[], applied: ReadonlyMap<string, string>, count?: number): boolean {
+async function show({ client, print }: Task, action: string, files: readonly File[], count?: number): Promise<boolean> {
+  const applied = await readApplied(client)
   const states = statesOf(files, applied)
   if (action === 'status') {
-    for (const [id, state] of states) console.log(`${state}  ${id}`)
+    for (const [id, state] of states) print(`${state}  ${id}`)
   } else if (action === 'up') {
-    for (const { id } of files.filter(({ id }) => !applied.has(id)).slice(0, count)) console.log(`would apply ${id}`)
+    for (const { id } of files.filter(({ id }) => !applied.has(id)).slice(0, count)) print(`would apply ${id}`)
   } else {
     for (const id of [...applied.keys()]
       .toSorted()
       .toReversed()
       .slice(0, count ?? 1))
-      console.log(`would revert ${id}`)
+      print(`would revert ${id}`)
   }
   return ![...states.values()].some((state) => state === 'changed' || state === 'missing')
 }
 
 /** @returns whether all files have run now */
-async function up(client: ClientBase, files: readonly File[], count?: number): Promise<boolean> {
+async function up(task: Task, files: readonly File[], count?: number): Promise<boolean> {
+  const { client, print } = task
   const applied = await readApplied(client)
   for (const id of applied.keys()) {
     const file = files.find((each) => each.id === id)
@@ -96,30 +103,31 @@ async function up(client: ClientBase, files: readonly File[], count?: number): P
   const pending = files.filter(({ id }) => !applied.has(id))
   const chosen = pending.slice(0, count)
   for (const file of chosen) {
-    await run(client, file.up, () => record(client, { owner: OWNER, breaks: false, ...file }))
-    console.log(`applied ${file.id}`)
+    await run(task, file.up, () => record(client, { owner: OWNER, breaks: false, ...file }))
+    print(`applied ${file.id}`)
   }
-  if (pending.length === 0) console.log('nothing to migrate')
+  if (pending.length === 0) print('nothing to migrate')
   return chosen.length === pending.length
 }
 
-async function down(client: ClientBase, files: readonly File[], count = 1): Promise<boolean> {
+async function down(task: Task, files: readonly File[], count = 1): Promise<boolean> {
+  const { client, print } = task
   const applied = [...(await readApplied(client)).keys()].toSorted().toReversed()
   for (const id of applied.slice(0, count)) {
     const path = files.find((file) => file.id === id)?.down
     if (path === undefined) throw new Error(`migration ${id} cannot be reverted: it has no file ${id}.down.sql`)
     const text = 'delete from svc_catalog.svc_migration where owner = $1 and id = $2'
-    await run(client, path, () => client.query(text, [OWNER, id]))
-    console.log(`reverted ${id}`)
+    await run(task, path, () => client.query(text, [OWNER, id]))
+    print(`reverted ${id}`)
   }
-  if (applied.length === 0) console.log('nothing to revert')
+  if (applied.length === 0) print('nothing to revert')
   return true
 }
 
 /** Runs a file and records it in the same transaction, if it has one. Running servers then read the schema again. */
-async function run(client: ClientBase, path: string, done: () => Promise<unknown>): Promise<void> {
-  console.error(`running ${path}`)
-  const [first = ''] = (await readFile(path, 'utf8')).split('\n', 1)
+async function run({ client, cwd, tell }: Task, path: string, done: () => Promise<unknown>): Promise<void> {
+  tell(`running ${path}`)
+  const [first = ''] = (await readFile(pathIn(cwd, path), 'utf8')).split('\n', 1)
   const isAlone = NO_TRANSACTION.test(first)
   const take = (statement: Parameters<typeof isTransactionControl>[0]) => {
     if (/^discard\s+all\b/i.test(statement.text)) {
@@ -136,11 +144,11 @@ async function run(client: ClientBase, path: string, done: () => Promise<unknown
   await client.query('set statement_timeout = 0')
   if (!isAlone) {
     return inTransaction(client, async () => {
-      await runFile(client, path, { take })
+      await runFile(client, path, { cwd, take })
       await finish()
     })
   }
-  await runFile(client, path, { take }).catch((error: Error) => {
+  await runFile(client, path, { cwd, take }).catch((error: Error) => {
     throw new Error(`${error.message}\n  The statements before it have run, and the file is not recorded.`, {
       cause: error,
     })

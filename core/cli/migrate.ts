@@ -1,19 +1,19 @@
-import type { Invocation } from '../cli.js'
 import { isPooled } from '../db/database.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
 import { migrate, type Pending, pendingMigrations } from '../host/migrate.js'
 import { loadServer, migrationSets } from '../host/server.js'
 import { builtins, source, withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
+import type { Invocation } from './invocation.js'
 import { explainRefusal } from './rights.js'
 
 /** Runs the pending migrations of the schema `svc_catalog`, or lists them. */
-export async function migrateDatabase({ flags }: Invocation): Promise<number> {
-  return withDatabase(flags, async (url) => {
-    const done = await migrateAt(url, flags)
-    if (flags['json'] === true)
-      console.log(JSON.stringify({ dry_run: flags['dry-run'] === true, ...done }, undefined, 2))
-    else if (done.settings.length + done.migrations.length === 0) console.log('nothing to migrate')
+export async function migrateDatabase(invocation: Invocation): Promise<number> {
+  const { flags, print } = invocation
+  return withDatabase(invocation, async (url) => {
+    const done = await migrateAt(url, invocation)
+    if (flags['json'] === true) print(JSON.stringify({ dry_run: flags['dry-run'] === true, ...done }, undefined, 2))
+    else if (done.settings.length + done.migrations.length === 0) print('nothing to migrate')
     return 0
   })
 }
@@ -26,12 +26,13 @@ interface Migrated {
 }
 
 /** Prints each change, to standard error if the output is JSON. @returns the changes */
-export async function migrateAt(url: string, flags: Invocation['flags']): Promise<Migrated> {
-  const { config, loaded } = await loadServer({ ...source(flags), builtins: builtins() })
+export async function migrateAt(url: string, invocation: Invocation): Promise<Migrated> {
+  const { flags, print } = invocation
+  const { config, loaded } = await loadServer({ ...source(invocation), builtins: builtins() })
   const { database } = config.values
   const dry = flags['dry-run'] === true
   const defaults = isPooled(database) ? await setSessionDefaults(database, dry) : []
-  const tell = flags['json'] === true ? console.error : console.log
+  const tell = flags['json'] === true ? invocation.tell : print
   for (const each of defaults) tell(`${dry ? 'would set' : 'set'} ${each}`)
   const sets = migrationSets(loaded)
   const direct = database.directUrl ?? url

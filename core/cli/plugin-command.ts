@@ -12,6 +12,7 @@ import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
 import { commandDatabase } from './command-database.js'
 import { builtins, source } from './builtins.js'
+import type { ConfigSource } from './invocation.js'
 import { withServer } from './temporary-server.js'
 
 /** A command of a plugin, and the function that runs it. */
@@ -19,26 +20,22 @@ export interface FoundCommand {
   readonly plugin: string
   readonly command: PluginCommand
   /** @throws Error when the configuration has mistakes or does not load the plugin */
-  run(flags: CommandContext['flags'], io: CommandIo): Promise<number>
+  run(given: Given): Promise<number>
 }
-export type CommandIo = Pick<CommandContext, 'signal' | 'print' | 'tell'> &
-  Partial<Pick<CommandContext, 'lists' | 'words'>>
-/** The arguments and output functions of a command. */
-type Given = Pick<CommandContext, 'flags' | 'lists' | 'words' | 'signal' | 'print' | 'tell'>
-const given = (flags: CommandContext['flags'], io: CommandIo): Given => ({ lists: {}, words: [], ...io, flags })
+/** The arguments of a command, where it runs, and its output functions. */
+type Given = ConfigSource & Pick<CommandContext, 'lists' | 'words' | 'signal' | 'print' | 'tell'>
 type Options = Omit<ServerOptions, 'log' | 'address' | 'progress'>
 
 /**
  * Returns the commands of the loaded plugins and all standalone commands. If the configuration is invalid, returns
  * those of the built-in plugins.
  */
-export async function pluginCommands(args: readonly string[]): Promise<readonly FoundCommand[]> {
-  const options = optionsOf(args)
+export async function pluginCommands(options: CommandOptions): Promise<readonly FoundCommand[]> {
   const all = await builtinCommands(options.builtins.optional ?? {}, notLoaded)
   return [...(await configuredCommands(options)), ...all.filter(({ command }) => command.standalone)]
 }
 
-async function configuredCommands(options: ReturnType<typeof optionsOf>): Promise<readonly FoundCommand[]> {
+async function configuredCommands(options: CommandOptions): Promise<readonly FoundCommand[]> {
   try {
     return await loadedCommands(options)
   } catch (error) {
@@ -50,8 +47,7 @@ async function configuredCommands(options: ReturnType<typeof optionsOf>): Promis
 /**
  * Finds a command, even of a plugin that the configuration does not load; running that one fails with an explanation.
  */
-export async function findPluginCommand(name: string, args: readonly string[]): Promise<FoundCommand | undefined> {
-  const options = optionsOf(args)
+export async function findPluginCommand(name: string, options: CommandOptions): Promise<FoundCommand | undefined> {
   const { plugins, optional } = options.builtins
   const isIt = ({ command }: FoundCommand) => command.name === name
   const tool = (await builtinCommands(optional ?? {}, notLoaded)).find(isIt)
@@ -71,16 +67,15 @@ export async function loadedCommands(options: Options): Promise<readonly FoundCo
     (plugin.commands ?? []).map((command) => ({
       plugin: plugin.name,
       command,
-      run: (flags, io) =>
-        withContext({ ...parts, cwd: options.cwd, plugin }, given(flags, io), (context) =>
-          command.run(context, config as never),
-        ),
+      run: (given) => withContext({ ...parts, plugin }, given, (context) => command.run(context, config as never)),
     })),
   )
 }
 
+type CommandOptions = Options & { readonly builtins: Builtins }
+
 /** Reads the options that decide which plugins to load, before the command is known. */
-function optionsOf(args: readonly string[]): Options & { readonly builtins: Builtins } {
+export function optionsOf(args: readonly string[], { env, cwd, logTo }: Omit<ConfigSource, 'flags'>): CommandOptions {
   const { values } = parseArgs({
     args: [...args],
     options: { config: { type: 'string' } },
@@ -88,7 +83,7 @@ function optionsOf(args: readonly string[]): Options & { readonly builtins: Buil
     allowPositionals: true,
   })
   // Only rowhouse dev loads the sample shop, but its command is for every server.
-  return { ...source({ config: values.config }), builtins: builtins({ sample: true }) }
+  return { ...source({ flags: { config: values.config }, env, cwd, logTo }), builtins: builtins({ sample: true }) }
 }
 
 async function builtinCommands(
@@ -102,8 +97,8 @@ async function builtinCommands(
     return commands.map((command) => ({
       plugin: name,
       command,
-      run: (flags, io) =>
-        command.standalone ? command.run({ ...given(flags, io), ...NO_SERVER }, undefined) : refuse(name, command.name),
+      run: (given) =>
+        command.standalone ? command.run({ ...given, ...NO_SERVER }, undefined) : refuse(name, command.name),
     }))
   })
   return (await Promise.all(all)).flat()
@@ -113,25 +108,24 @@ interface Parts {
   readonly config: Config
   readonly loaded: Loaded
   readonly plugin: Plugin
-  readonly cwd: string
 }
 
 /** Opens the resources of a command, and always closes them. */
 async function withContext(
-  { config: { values }, loaded, plugin, cwd }: Parts,
-  all: Given,
+  { config: { values }, loaded, plugin }: Parts,
+  given: Given,
   run: (context: CommandContext) => Promise<number>,
 ): Promise<number> {
-  const log = createLogger({ level: 'error' })
-  const dataDir = resolve(cwd, values.dataDir)
+  const log = createLogger({ level: 'error', destination: given.logTo })
+  const dataDir = resolve(given.cwd, values.dataDir)
   const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
   const wanted = plugin.database !== false
-  const place = wanted ? await commandDatabase(values.database.url, dataDir, all.tell) : undefined
+  const place = wanted ? await commandDatabase(values.database.url, dataDir, given) : undefined
   const database = place && openDatabase({ ...values.database, url: place.url }, log, createMetrics())
   try {
     if (database) await mustBeMigrated(database, loaded, plugin)
     return await run({
-      ...all,
+      ...given,
       query: async <Row extends object>(text: string, rowValues: readonly unknown[] = []) => {
         if (!database) throw new Error(withoutDatabase(plugin))
         return withClient(database.main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
@@ -139,7 +133,7 @@ async function withContext(
       operation: async (type, args) => {
         if (!place) throw new Error(withoutDatabase(plugin))
         const ask = JSON.stringify(args)
-        return JSON.parse(await withServer(place.url, all.flags, (run) => run(type, ask))) as unknown
+        return JSON.parse(await withServer(place.url, given, (run) => run(type, ask))) as unknown
       },
       provider: (kind, name) => providers.get(kind, name),
       providerName: (kind) => providers.defaultName(kind),

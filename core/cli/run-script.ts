@@ -5,6 +5,7 @@ import type { Writable } from 'node:stream'
 import pg from 'pg'
 import { placeIn } from '../db/errors.js'
 import { CopyIn } from './copy-in.js'
+import { pathIn } from './invocation.js'
 import { splitSql, type SqlPart } from './split-sql.js'
 import { messageOf } from '../errors.js'
 
@@ -12,6 +13,8 @@ import { messageOf } from '../errors.js'
 export type Statement = Extract<SqlPart, { readonly line: number }>
 
 export interface ScriptOptions {
+  /** Folder that the path of a file starts from. Default: that of this process. */
+  readonly cwd?: string
   /** Runs or skips a statement in a way of its own. @returns whether it did */
   readonly take?: (statement: Statement) => Promise<boolean> | boolean
   readonly result?: (result: pg.QueryArrayResult<(string | null)[]>) => void
@@ -26,7 +29,7 @@ export interface ScriptOptions {
  * @throws Error with file, line and column
  */
 export function runFile(client: pg.ClientBase, file: string, options: ScriptOptions = {}): Promise<void> {
-  return runPieces(client, readBytes(file, options.progress), file, options)
+  return runPieces(client, readBytes(pathIn(options.cwd ?? '', file), options.progress), file, options)
 }
 
 /** Runs a text in the same way. */

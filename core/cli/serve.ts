@@ -1,5 +1,6 @@
+import { once } from 'node:events'
 import type { Server } from '../host/server.js'
-import { endAsked } from '../processes/signals.js'
+import type { Invocation } from './invocation.js'
 import type { Uncaught } from './uncaught.js'
 
 /** What else ends a server, and what follows. */
@@ -15,21 +16,21 @@ const NEVER = new Promise<never>(() => {})
 const FINISHING = 'finishing in-flight requests; press Ctrl-C again to stop immediately'
 
 /**
- * Waits for a signal or an uncaught error, then finishes in-flight requests and closes the server. A second signal ends
- * the process immediately.
+ * Waits until the command should end, or for an uncaught error. Then finishes in-flight requests and closes the server.
  * @returns the exit code
  */
 export async function serve(
   server: Server,
   uncaught: Uncaught,
+  { terminal, tell }: Invocation,
   { afterwards, failed, retired = NEVER }: Ends = {},
 ): Promise<number> {
-  const asked = endAsked().then((by) => server.log.info({ by }, 'stopping'))
+  const asked = aborted(terminal.signal).then((by) => server.log.info({ by }, 'stopping'))
   const isRetired = retired.then(() => true as const)
-  const failure = await Promise.race([asked, isRetired, uncaught.first, failed?.then(tell) ?? NEVER])
+  void failed?.then(({ message }) => tell(message))
+  const failure = await Promise.race([asked, isRetired, uncaught.first, failed ?? NEVER])
   const since = performance.now()
-  const told =
-    process.stderr.isTTY && failure === undefined ? setTimeout(() => console.error(FINISHING), 1000) : undefined
+  const told = terminal.stderr.isTTY && failure === undefined ? setTimeout(() => tell(FINISHING), 1000) : undefined
   const closed = await server.close({ atOnce: failure === true }).then(
     () => {
       server.log.info({ ms: Math.round(performance.now() - since) }, 'stopped')
@@ -45,7 +46,8 @@ export async function serve(
   return failure instanceof Error || !closed ? 1 : 0
 }
 
-function tell(failure: Error): Error {
-  console.error(failure.message)
-  return failure
+/** Resolves with the cause when the signal aborts. */
+async function aborted(signal: AbortSignal): Promise<unknown> {
+  if (!signal.aborted) await once(signal, 'abort')
+  return (signal.reason as Error | undefined)?.cause
 }

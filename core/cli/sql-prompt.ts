@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline'
 import type pg from 'pg'
 import { counted } from '../counted.js'
 import { requestCancel } from '../db/pooler.js'
+import type { Invocation } from './invocation.js'
 import { explained, runOne, type ScriptOptions, TEXT } from './run-script.js'
 import { SqlSplitter, type SqlPart } from './split-sql.js'
 
@@ -11,8 +12,11 @@ const HELP = `End a statement with a semicolon.
   \\?         show this help
   \\q         quit`
 
-/** Prints results and copied data. */
-export const SHOW: ScriptOptions = { result: (found) => console.log(table(found)), output: process.stdout }
+/** Returns options that print results and copied data. */
+export const showIn = ({ print, terminal }: Invocation): ScriptOptions => ({
+  result: (found) => print(table(found)),
+  output: terminal.stdout,
+})
 
 /** Exit code of psql for an error in a script. */
 const FAILED = 3
@@ -22,9 +26,11 @@ const FAILED = 3
  * somebody types.
  * @returns the exit code
  */
-export async function openPrompt(client: pg.Client): Promise<number> {
-  const isTerminal = process.stdin.isTTY
-  const reader = createInterface({ input: process.stdin, output: process.stdout, terminal: isTerminal })
+export async function openPrompt(client: pg.Client, invocation: Invocation): Promise<number> {
+  const { print, terminal } = invocation
+  const { stdin: input, stdout: output } = terminal
+  const isTerminal = input.isTTY
+  const reader = createInterface({ input, output, terminal: isTerminal })
   let splitter = new SqlSplitter()
   let isRunning = false
   const show = () => {
@@ -35,10 +41,10 @@ export async function openPrompt(client: pg.Client): Promise<number> {
   reader.on('SIGINT', () => {
     if (isRunning) return void requestCancel(client)
     splitter = new SqlSplitter()
-    console.log()
+    print('')
     show()
   })
-  if (isTerminal) console.log('psql is not installed; this prompt runs SQL. \\? shows help, \\q quits.')
+  if (isTerminal) print('psql is not installed; this prompt runs SQL. \\? shows help, \\q quits.')
   show()
   for await (const line of reader) {
     isRunning = true
@@ -49,7 +55,7 @@ export async function openPrompt(client: pg.Client): Promise<number> {
       }
       // Data of COPY would be typed lines.
       if (part.kind === 'copy') splitter = new SqlSplitter()
-      if (!(await run(client, part)) && !isTerminal) {
+      if (!(await run(client, part, invocation)) && !isTerminal) {
         reader.close()
         return FAILED
       }
@@ -58,40 +64,40 @@ export async function openPrompt(client: pg.Client): Promise<number> {
     show()
   }
   // Like psql, runs a last statement without a semicolon unless somebody typed it.
-  return isTerminal || (await runLast(client, splitter)) ? 0 : FAILED
+  return isTerminal || (await runLast(client, splitter, invocation)) ? 0 : FAILED
 }
 
-async function runLast(client: pg.Client, splitter: SqlSplitter): Promise<boolean> {
+async function runLast(client: pg.Client, splitter: SqlSplitter, invocation: Invocation): Promise<boolean> {
   try {
-    for (const part of splitter.end()) if (!(await run(client, part))) return false
+    for (const part of splitter.end()) if (!(await run(client, part, invocation))) return false
     return true
   } catch (error) {
-    console.error((error as Error).message)
+    invocation.tell((error as Error).message)
     return false
   }
 }
 
 /** @returns whether it succeeded; otherwise the error is printed */
-async function run(client: pg.Client, part: SqlPart): Promise<boolean> {
+async function run(client: pg.Client, part: SqlPart, invocation: Invocation): Promise<boolean> {
   try {
-    if (part.kind === 'command') await runCommand(client, part.text)
+    if (part.kind === 'command') await runCommand(client, part.text, invocation)
     else if (part.kind === 'copy') throw new Error('COPY from stdin works in files only: rowhouse sql FILE')
-    else if (part.kind === 'statement') await runOne(client, part.text, SHOW)
+    else if (part.kind === 'statement') await runOne(client, part.text, showIn(invocation))
     return true
   } catch (error) {
     const { message } =
       part.kind === 'statement' ? explained(error, TEXT, { ...part, line: 1, column: 1 }) : (error as Error)
-    console.error(message)
+    invocation.tell(message)
     return false
   }
 }
 
-async function runCommand(client: pg.Client, text: string): Promise<void> {
+async function runCommand(client: pg.Client, text: string, { print }: Invocation): Promise<void> {
   const [command, name] = text.split(/\s+/)
   if (command === '\\d') {
     const result = await client.query({ text: name ? COLUMNS : TABLES, values: name ? [name] : [], rowMode: 'array' })
-    console.log(table(result))
-  } else if (command === '\\?') console.log(HELP)
+    print(table(result))
+  } else if (command === '\\?') print(HELP)
   else throw new Error(`there is no command ${command ?? ''}; \\? shows help`)
 }
 

@@ -1,4 +1,3 @@
-import type { Invocation } from '../cli.js'
 import { poolSizes, processesWithin } from '../db/pool-sizes.js'
 import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
 import { needsDatabase } from '../host/load.js'
@@ -11,42 +10,50 @@ import { explainRefusal } from './rights.js'
 import { serve } from './serve.js'
 import { NO_DATABASE } from './command-database.js'
 import { builtins, readSections, source } from './builtins.js'
-import { catchUncaught, pluginsOf } from './uncaught.js'
+import type { ConfigSource, Invocation } from './invocation.js'
+import { catchingUncaught, pluginsOf } from './uncaught.js'
 import { messageOf } from '../errors.js'
 
 /** Starts a production server. Creates neither a database nor secrets. */
-export async function start({ flags }: Invocation): Promise<number> {
+export function start(invocation: Invocation): Promise<number> {
   // By default, the signal ends the process immediately and its requests fail.
-  process.on('SIGHUP', () => {})
+  const ignore = () => {}
+  process.on('SIGHUP', ignore)
+  return startOrSupervise(invocation).finally(() => process.off('SIGHUP', ignore))
+}
+
+async function startOrSupervise(invocation: Invocation): Promise<number> {
   const siblings = supervised()
-  if (siblings?.isReplacement) return run(flags, { siblings }).catch(logged)
-  if (flags['processes'] !== undefined && !siblings) return supervise(await processesOf(flags))
-  return run(flags, { siblings })
+  if (siblings?.isReplacement) return run(invocation, { siblings }).catch(logged)
+  if (invocation.flags['processes'] !== undefined && !siblings) return supervise(await processesOf(invocation))
+  return run(invocation, { siblings })
 }
 
 /** Runs what plugins do in the background, such as sending queued messages, without serving requests. */
-export function worker({ flags }: Invocation): Promise<number> {
-  const { host = '127.0.0.1', port } = flags
+export function worker(invocation: Invocation): Promise<number> {
+  const { config, host = '127.0.0.1', port } = invocation.flags
   const address = port === undefined ? undefined : { host: String(host), port: Number(port) }
-  return run({ config: flags['config'] }, { isWorker: true, address })
+  return run({ ...invocation, flags: { config } }, { isWorker: true, address })
 }
 
-async function run(
-  flags: Invocation['flags'],
-  how: Pick<ServerOptions, 'isWorker' | 'address'> & { readonly siblings?: ReturnType<typeof supervised> },
-): Promise<number> {
-  const options = { ...source(flags), builtins: builtins(), ...how }
-  const uncaught = catchUncaught()
-  const found = await uncaught.unless(loadServer(options))
-  uncaught.plugins = pluginsOf(found.loaded)
-  const { values } = found.config
-  if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
-  if (!how.isWorker && !canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
-  const starting = startLoaded(found, options).catch(explainRefusal(values.database.url, migrationSets(found.loaded)))
-  const server = await uncaught.unless(starting)
-  process.on('SIGHUP', () => how.siblings ?? server.log.warn(RELOADS))
-  how.siblings?.ready(values.shutdownTimeoutMs)
-  return serve(server, uncaught, { retired: how.siblings?.retired })
+type How = Pick<ServerOptions, 'isWorker' | 'address'> & { readonly siblings?: ReturnType<typeof supervised> }
+
+function run(invocation: Invocation, how: How): Promise<number> {
+  return catchingUncaught(invocation, async (uncaught) => {
+    const options = { ...source(invocation), builtins: builtins(), ...how }
+    const found = await uncaught.unless(loadServer(options))
+    uncaught.plugins = pluginsOf(found.loaded)
+    const { values } = found.config
+    if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
+    if (!how.isWorker && !canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
+    const starting = startLoaded(found, options).catch(explainRefusal(values.database.url, migrationSets(found.loaded)))
+    const server = await uncaught.unless(starting)
+    const warn = () => how.siblings ?? server.log.warn(RELOADS)
+    process.on('SIGHUP', warn)
+    how.siblings?.ready(values.shutdownTimeoutMs)
+    const { retired } = how.siblings ?? {}
+    return serve(server, uncaught, invocation, { retired }).finally(() => process.off('SIGHUP', warn))
+  })
 }
 
 function logged(error: unknown): number {
@@ -55,9 +62,9 @@ function logged(error: unknown): number {
 }
 
 /** Returns the number of processes that `--processes` asks for. @throws Error */
-export async function processesOf(flags: Invocation['flags']): Promise<number> {
-  const text = String(flags['processes'])
-  const { database } = (await readSections(flags)).values
+export async function processesOf(from: ConfigSource): Promise<number> {
+  const text = String(from.flags['processes'])
+  const { database } = (await readSections(from)).values
   if (text === 'auto') return Math.max(1, Math.min(processesThatFit(), processesWithin(database)))
   const count = Number(text)
   if (!Number.isInteger(count) || count < 1 || count > MAX) throw new Error(`--processes must be auto, or 1 to ${MAX}`)

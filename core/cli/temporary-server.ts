@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import type { CommandContext } from '../host/plugin.js'
 import { startServer } from '../host/server.js'
-import { builtins, source } from './builtins.js'
+import { builtins, source, withDatabase } from './builtins.js'
+import type { ConfigSource, Invocation } from './invocation.js'
 
 /** The server refused an operation. */
 export class Refusal extends Error {
@@ -17,16 +17,16 @@ export class Refusal extends Error {
 /** Runs an operation of the query API as admin. @param options.isDry rolls it back @throws Refusal */
 export type Ask = (type: string, args: string, options?: { readonly isDry: boolean }) => Promise<string>
 
+/** Runs `fn` with a temporary server on the database of a command. */
+export const withOwnServer = <T>(invocation: Invocation, fn: (ask: Ask) => Promise<T>): Promise<T> =>
+  withDatabase(invocation, (url) => withServer(url, invocation, fn))
+
 /** Runs `fn` with a temporary server on a free port of this machine, with a random secret. */
-export async function withServer<T>(
-  url: string,
-  flags: CommandContext['flags'],
-  fn: (ask: Ask) => Promise<T>,
-): Promise<T> {
+export async function withServer<T>(url: string, from: ConfigSource, fn: (ask: Ask) => Promise<T>): Promise<T> {
   const adminSecret = randomBytes(32).toString('base64url')
-  const { overrides: _, ...from } = source(flags)
+  const { overrides: _, ...options } = source(from)
   const server = await startServer({
-    ...from,
+    ...options,
     address: { host: '127.0.0.1', port: 0 },
     overrides: {
       database: { url },

@@ -1,10 +1,10 @@
 import { counted } from '../counted.js'
-import type { Invocation } from '../cli.js'
-import { withDatabase } from './builtins.js'
-import { withServer } from './temporary-server.js'
+import type { Invocation } from './invocation.js'
+import { withOwnServer } from './temporary-server.js'
 
 /** Tracks an existing database, or shows what could be tracked. */
-export function track({ flags, lists, words }: Invocation): Promise<number> {
+export function track(invocation: Invocation): Promise<number> {
+  const { flags, lists, words, print } = invocation
   const schemas = lists['schema'] ?? []
   const kinds = [flags['all'] === true, schemas.length > 0, words.length > 0].filter(Boolean)
   if (kinds.length > 1) throw new Error('expected one of --all, --schema and names of tables')
@@ -14,14 +14,12 @@ export function track({ flags, lists, words }: Invocation): Promise<number> {
     ...(words.length > 0 ? { tables: words.map(tableOf) } : {}),
     dry_run: isDry,
   }
-  return withDatabase(flags, (url) =>
-    withServer(url, flags, async (ask) => {
-      const answer = await ask('track_all', JSON.stringify(args))
-      if (flags['json'] === true) console.log(answer)
-      else for (const line of summary(JSON.parse(answer) as Report, kinds.length === 0)) console.log(line)
-      return 0
-    }),
-  )
+  return withOwnServer(invocation, async (ask) => {
+    const answer = await ask('track_all', JSON.stringify(args))
+    if (flags['json'] === true) print(answer)
+    else for (const line of summary(JSON.parse(answer) as Report, kinds.length === 0)) print(line)
+    return 0
+  })
 }
 
 /** `other.article` is the table `article` of the schema `other`. */

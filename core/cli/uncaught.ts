@@ -1,6 +1,7 @@
 import { type Origin, pluginToBlame } from '../host/blame.js'
 import type { Loaded } from '../host/load.js'
 import { createLogger } from '../log.js'
+import type { Invocation } from './invocation.js'
 
 /** Uncaught errors and unhandled rejections of this process. */
 export interface Uncaught {
@@ -12,21 +13,21 @@ export interface Uncaught {
   unless<T>(work: Promise<T>): Promise<T>
 }
 
-/** Logs uncaught errors and keeps the process alive, so that the server can shut down. */
-export function catchUncaught(): Uncaught {
-  const log = createLogger({ level: 'fatal' })
-  const first = new Promise<Error>((resolve) => {
-    let known = false
-    process.on('uncaughtException', (error, origin) => {
-      // The server shuts down because of the first error. Later errors may be its consequences.
-      if (known) return
-      known = true
-      const plugin = pluginToBlame(error, uncaught.plugins)
-      const what = origin === 'unhandledRejection' ? 'unhandled promise rejection' : 'uncaught error'
-      log.fatal({ ...(plugin === undefined ? {} : { plugin }), err: error }, what)
-      resolve(error)
-    })
-  })
+/** Logs uncaught errors while `run` runs, and keeps the process alive, so that the server can shut down. */
+export function catchingUncaught<T>({ logTo }: Invocation, run: (uncaught: Uncaught) => Promise<T>): Promise<T> {
+  const log = createLogger({ level: 'fatal', destination: logTo })
+  let found: (error: Error) => void
+  const first = new Promise<Error>((resolve) => (found = resolve))
+  let known = false
+  const handle = (error: Error, origin: NodeJS.UncaughtExceptionOrigin) => {
+    // The server shuts down because of the first error. Later errors may be its consequences.
+    if (known) return
+    known = true
+    const plugin = pluginToBlame(error, uncaught.plugins)
+    const what = origin === 'unhandledRejection' ? 'unhandled promise rejection' : 'uncaught error'
+    log.fatal({ ...(plugin === undefined ? {} : { plugin }), err: error }, what)
+    found(error)
+  }
   const uncaught: Uncaught = {
     first,
     plugins: [],
@@ -38,7 +39,8 @@ export function catchUncaught(): Uncaught {
         }),
       ]),
   }
-  return uncaught
+  process.on('uncaughtException', handle)
+  return run(uncaught).finally(() => process.off('uncaughtException', handle))
 }
 
 export const pluginsOf = ({ plugins }: Loaded): readonly Origin[] =>

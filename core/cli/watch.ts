@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { type FSWatcher, readdirSync, watch as watchFolder } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Invocation } from '../cli.js'
 import { endAsked } from '../processes/signals.js'
 import type { LoadedConfig } from '../host/config.js'
 import { isPlain } from '../host/resolve-section.js'
+import type { Invocation } from './invocation.js'
 
 /** Files whose changes restart the server. */
 const SOURCE = /\.(?:[cm]?[jt]s|json)$/
@@ -22,10 +22,10 @@ const WATCHED = 'ROWHOUSE_WATCHED'
  * Runs `rowhouse dev` in a process of its own, and again whenever a source file changes. If it fails, waits for the
  * next change.
  */
-export async function watch({ flags: { config } }: Invocation): Promise<number> {
+export async function watch({ flags: { config }, env, cwd, tell }: Invocation): Promise<number> {
   const args = process.argv.slice(2).filter((arg) => arg !== '--watch')
-  const file = typeof config === 'string' ? config : process.env['ROWHOUSE_CONFIG'] || 'rowhouse.config.js'
-  const sources = new Sources([dirname(resolve(file))])
+  const file = typeof config === 'string' ? config : env['ROWHOUSE_CONFIG'] || 'rowhouse.config.js'
+  const sources = new Sources([dirname(resolve(cwd, file))])
   let child: ChildProcess | undefined
   let asked = false
   const end = (): void => {
@@ -38,18 +38,18 @@ export async function watch({ flags: { config } }: Invocation): Promise<number> 
   for (;;) {
     const changed = sources.nextChange()
     // In a group of its own, because the terminal would send Ctrl-C to both processes.
-    const started = fork(process.argv[1] ?? '', args, { detached: true, env: { ...process.env, [WATCHED]: '1' } })
+    const started = fork(process.argv[1] ?? '', args, { detached: true, cwd, env: { ...env, [WATCHED]: '1' } })
     child = started
     started.on('message', (folders: readonly string[]) => sources.add(folders))
     const exited = once(started, 'exit').then(([code]) => (child = undefined, (code as number | null) ?? 1)) // prettier-ignore
     const ended = await Promise.race([exited, changed.then(() => undefined), stopped.then(() => undefined)])
     if (asked) return exited
     if (ended !== undefined) {
-      console.error('rowhouse dev ended; waiting for a change')
+      tell('rowhouse dev ended; waiting for a change')
       await Promise.race([changed, stopped])
       if (asked) return ended
     }
-    console.error(`${basename(await changed)} changed; restarting`)
+    tell(`${basename(await changed)} changed; restarting`)
     started.kill('SIGTERM')
     await exited
     if (asked) return exited
@@ -57,8 +57,11 @@ export async function watch({ flags: { config } }: Invocation): Promise<number> 
 }
 
 /** Called by `rowhouse dev`: names the folders of its sources, and ends with the process that watches them. */
-export function reportSources({ directory, parts }: Pick<LoadedConfig, 'directory' | 'parts'>): void {
-  if (process.env[WATCHED] === undefined || !process.send) return
+export function reportSources(
+  { env }: Invocation,
+  { directory, parts }: Pick<LoadedConfig, 'directory' | 'parts'>,
+): void {
+  if (env[WATCHED] === undefined || !process.send) return
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
   const kinds = isPlain(parts.providers) ? Object.values(parts.providers) : []
   const entries = [parts.plugins, ...kinds].flatMap((each) => (isPlain(each) ? Object.values(each) : []))

@@ -1,13 +1,13 @@
-import type { Invocation } from '../cli.js'
 import { didYouMean } from '../did-you-mean.js'
-import { withDatabase } from './builtins.js'
-import { withServer } from './temporary-server.js'
+import type { Invocation } from './invocation.js'
+import { withOwnServer } from './temporary-server.js'
 import { tableOf } from './track.js'
 
 const OPERATIONS = ['select', 'insert', 'update', 'delete']
 
 /** Prints why a role may or may not read or write a row. */
-export function why({ flags, lists, words }: Invocation): Promise<number> {
+export function why(invocation: Invocation): Promise<number> {
+  const { flags, lists, words, print } = invocation
   const [role, operation, table, ...key] = words
   if (role === undefined || operation === undefined || table === undefined || !OPERATIONS.includes(operation)) {
     throw new Error(`expected a role, one of ${OPERATIONS.join(', ')}, and a table; see rowhouse why --help`)
@@ -31,28 +31,27 @@ export function why({ flags, lists, words }: Invocation): Promise<number> {
     ...(key.length > 0 ? { key: Object.fromEntries(key.map((each) => condition(each))) } : {}),
     ...(typeof object === 'string' ? { object: objectOf(object) } : {}),
   }
-  return withDatabase(flags, (url) =>
-    withServer(url, flags, async (ask) => {
-      const answer = await ask('explain_permission', JSON.stringify(args))
-      const explained = JSON.parse(answer) as Explained
-      if (flags['json'] === true) console.log(answer)
-      else {
-        for (const line of lines(explained, { role, operation, table })) console.log(line)
-        if (explained.reason === 'permission') tellUnknown(role, await ask('export_metadata', '{}'))
-      }
-      return explained.verdict === 'allowed' ? 0 : 1
-    }),
-  )
+  return withOwnServer(invocation, async (ask) => {
+    const answer = await ask('explain_permission', JSON.stringify(args))
+    const explained = JSON.parse(answer) as Explained
+    if (flags['json'] === true) print(answer)
+    else {
+      for (const line of lines(explained, { role, operation, table })) print(line)
+      if (explained.reason === 'permission')
+        for (const line of hints(role, await ask('export_metadata', '{}'))) print(line)
+    }
+    return explained.verdict === 'allowed' ? 0 : 1
+  })
 }
 
-/** Prints a hint if neither a permission nor an inheritance names the role. */
-function tellUnknown(role: string, metadata: string): void {
+/** Returns a hint if neither a permission nor an inheritance names the role. */
+function hints(role: string, metadata: string): readonly string[] {
   const roles = new Set<string>()
   JSON.parse(metadata, (key, value: unknown) => {
     if (key === 'role' && typeof value === 'string') roles.add(value)
     return value
   })
-  if (!roles.has(role)) console.log(`no permission names the role "${role}"${didYouMean(role, [...roles])}`)
+  return roles.has(role) ? [] : [`no permission names the role "${role}"${didYouMean(role, [...roles])}`]
 }
 
 /** `id=5` is the name `id` with the value `5`. */

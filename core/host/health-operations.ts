@@ -21,6 +21,7 @@ interface HealthOptions {
   readonly lines: LogLines
   /** Folder of the SQL files of the user. */
   readonly migrationsDir: string
+  readonly cwd: string
   readonly siblings: Siblings
 }
 
@@ -42,6 +43,7 @@ export function healthOperations({
   data,
   lines,
   migrationsDir,
+  cwd,
   siblings,
 }: HealthOptions): Record<string, Operation> {
   const { server } = siblings
@@ -91,7 +93,7 @@ export function healthOperations({
         OWNER,
       ])
       try {
-        const files = await readFiles(migrationsDir)
+        const files = await readFiles(migrationsDir, cwd)
         const states = statesOf(files, new Map(rows.map(({ id, checksum }) => [id, checksum])))
         return { dir: migrationsDir, migrations: [...states].map(([id, state]) => ({ id, state })) }
       } catch (error) {

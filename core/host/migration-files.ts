@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { checksumOf } from './migrate.js'
 
 /** A migration in a folder of SQL files. */
@@ -15,9 +15,13 @@ export interface File {
 export const OWNER = 'sql files'
 const NAME = /^\d{14}_[\w-]+$/
 
-/** Reads the migrations of a folder in their order. @throws Error naming every file that is none */
-export async function readFiles(dir: string): Promise<readonly File[]> {
-  const names = await readdir(dir).catch((cause: unknown) => {
+/**
+ * Reads the migrations of a folder in their order.
+ * @param cwd folder that `dir` starts from, and so do the paths of the files
+ * @throws Error naming every file that is none
+ */
+export async function readFiles(dir: string, cwd: string): Promise<readonly File[]> {
+  const names = await readdir(resolve(cwd, dir)).catch((cause: unknown) => {
     throw new Error(`cannot read the folder ${dir}; create a migration with: rowhouse migrate new NAME`, { cause })
   })
   const all = names.filter((name) => name.endsWith('.sql')).toSorted()
@@ -31,7 +35,7 @@ export async function readFiles(dir: string): Promise<readonly File[]> {
     ids.map(async (id) => {
       const up = join(dir, `${id}.up.sql`)
       const down = all.includes(`${id}.down.sql`) ? join(dir, `${id}.down.sql`) : undefined
-      return { id, up, down, checksum: checksumOf(await readFile(up, 'utf8')) }
+      return { id, up, down, checksum: checksumOf(await readFile(resolve(cwd, up), 'utf8')) }
     }),
   )
 }

@@ -110,6 +110,9 @@ export interface CommandContext {
   readonly lists: Readonly<Record<string, readonly string[]>>
   /** Positional arguments. */
   readonly words: readonly string[]
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Absolute path of the folder that relative paths start from. */
+  readonly cwd: string
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal
   /**

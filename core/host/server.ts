@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { Logger } from 'pino'
+import type { DestinationStream, Logger } from 'pino'
 import { counted } from '../counted.js'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
@@ -109,6 +109,8 @@ export type Config = LoadedConfig<typeof sections>
 export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections' | 'checks'> & {
   readonly builtins: Builtins
   readonly log?: Logger
+  /** Receives the log lines. Default: standard error. */
+  readonly logTo?: DestinationStream | undefined
   /** Address that overrides the configuration, for a command that runs beside the server. */
   readonly address?: { readonly host: string; readonly port: number }
   /** Called at each slow step of the start. */
@@ -152,7 +154,8 @@ export async function startLoaded(
   const { siblings = alone(), isWorker = false } = options
   const lines = new LogLines(siblings.number)
   const { background = (siblings.number ?? 1) === 1 } = options
-  const log = options.log ?? createLogger({ level: values.log.level, recent: lines, process: siblings.number })
+  const logging = { level: values.log.level, destination: options.logTo, recent: lines, process: siblings.number }
+  const log = options.log ?? createLogger(logging)
   const tell = options.progress ?? ((message: string) => log.info(message))
   for (const warning of loaded.warnings) log.warn(warning)
   if (!isWorker || options.address) requireAuthentication(values)
@@ -195,7 +198,7 @@ export async function startLoaded(
       shared.services.set('data', store.data)
       shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs, store.data))
       const { migrationsDir } = values
-      const operations = healthOperations({ ...store, loaded, lines, migrationsDir, siblings })
+      const operations = healthOperations({ ...store, loaded, lines, migrationsDir, cwd: options.cwd, siblings })
       for (const [type, operation] of Object.entries(operations)) shared.operations.set(type, operation)
     }
     closers.push(() => shared.hooks.close)

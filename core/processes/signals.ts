@@ -29,3 +29,10 @@ export function endAsked(atOnce: () => void = () => {}): Promise<string> {
     timer.unref()
   })
 }
+
+/** Returns a signal that aborts when this process is asked to end. The cause of its reason is what `endAsked` resolves with. */
+export function endSignal(): AbortSignal {
+  const abort = new AbortController()
+  void endAsked().then((cause) => abort.abort(new Error('interrupted', { cause })))
+  return abort.signal
+}

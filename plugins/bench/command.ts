@@ -58,16 +58,16 @@ prints the results so far. The exit code is 1 if a request failed.
   },
 }
 
-async function run({ flags, lists, words: [url], signal, print, tell }: CommandContext): Promise<number> {
+async function run({ flags, lists, words: [url], env, cwd, signal, print, tell }: CommandContext): Promise<number> {
   const text = (name: string) => flags[name] as string | undefined
   if (url === undefined) throw new UsageError('expecting the URL of a server, such as http://localhost:8080')
   const clients = (text('clients') ?? '1,16,64').split(',').map((each) => positive(each, '--clients', true))
   const seconds = positive(text('seconds') ?? '5', '--seconds')
   const [template, query, graphql, variables] = ['template', 'query', 'graphql', 'variables'].map(text)
   const source = { template, args: lists['arg'] ?? [], query, graphql, variables, writes: flags['writes'] === true }
-  const find = workloadsOf(source)
+  const find = workloadsOf(source, cwd)
   const file = text('admin-secret-file')
-  const adminSecret = file === undefined ? process.env['ROWHOUSE_ADMIN_SECRET'] : (await readText(file)).trim()
+  const adminSecret = file === undefined ? env['ROWHOUSE_ADMIN_SECRET'] : (await readText(file, cwd)).trim()
   const role = text('role')
   const target = await openTarget(url, { headers: lists['header'] ?? [], role, adminSecret }, flags['yes'] === true)
   const processors = availableParallelism()

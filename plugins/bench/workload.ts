@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { didYouMean } from 'rowhouse'
 import { isObject, type Json, NO_LIMITS, parseJson, stringifyJson } from 'rowhouse/plan'
 import { problemOf, type Target, UsageError } from './target.js'
@@ -26,9 +27,10 @@ const MAX_REQUESTS = 10_000
 
 /**
  * Finds the workloads of the options; without any, the templates that only read and need no argument.
+ * @param cwd folder that relative paths start from
  * @throws UsageError for options that exclude each other. The returned function throws Error for what is missing.
  */
-export function workloadsOf(options: WorkloadOptions): (target: Target) => Promise<readonly Workload[]> {
+export function workloadsOf(options: WorkloadOptions, cwd: string): (target: Target) => Promise<readonly Workload[]> {
   const { template, query, graphql, variables, args, writes } = options
   if ([template, query, graphql].filter((each) => each !== undefined).length > 1)
     throw new UsageError('use only one of --template, --query and --graphql')
@@ -36,15 +38,15 @@ export function workloadsOf(options: WorkloadOptions): (target: Target) => Promi
   if (variables !== undefined && graphql === undefined) throw new UsageError('--variables needs --graphql')
   const values = argumentsOf(args)
   return async (target) => {
-    if (query !== undefined) return [await queries(query, writes)]
-    if (graphql !== undefined) return [await documents(graphql, variables, writes)]
+    if (query !== undefined) return [await queries(query, writes, cwd)]
+    if (graphql !== undefined) return [await documents(graphql, variables, writes, cwd)]
     if (template !== undefined) return [await oneTemplate(template, values, writes, target)]
     return readTemplates(target)
   }
 }
 
-async function queries(file: string, writes: boolean): Promise<Workload> {
-  const bodies = await readValues(file)
+async function queries(file: string, writes: boolean, cwd: string): Promise<Workload> {
+  const bodies = await readValues(file, cwd)
   const writing = bodies.find((body) => !reads(body))
   if (writing !== undefined && !writes) {
     const what = isObject(writing) ? stringifyJson(writing['type'] ?? null) : 'a value that is not an object'
@@ -60,11 +62,11 @@ function reads(body: Json): boolean {
   return type === 'bulk' ? Array.isArray(args) && args.every(reads) : type === 'select' || type === 'count'
 }
 
-async function documents(file: string, variablesFile: string | undefined, writes: boolean): Promise<Workload> {
-  const query = await readText(file)
+async function documents(file: string, values: string | undefined, writes: boolean, cwd: string): Promise<Workload> {
+  const query = await readText(file, cwd)
   if (!writes && /\bmutation\b/.test(topLevel(query)))
     throw new Error(`${file}: a mutation changes data; use --writes to send it repeatedly`)
-  const all = variablesFile === undefined ? [{}] : await readValues(variablesFile)
+  const all = values === undefined ? [{}] : await readValues(values, cwd)
   const requests = all.map((variables) => ({ path: '/v1/graphql', body: stringifyJson({ query, variables }) }))
   return { name: `GraphQL ${file}`, method: 'POST', requests }
 }
@@ -80,8 +82,8 @@ function topLevel(document: string): string {
 }
 
 /** Reads one value, a list of values, or one value per line. */
-async function readValues(file: string): Promise<readonly Json[]> {
-  const text = await readText(file)
+async function readValues(file: string, cwd: string): Promise<readonly Json[]> {
+  const text = await readText(file, cwd)
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   const attempt = (part: string, where = ''): Json => {
     try {
@@ -108,8 +110,8 @@ const REASONS: Readonly<Record<string, string>> = {
 }
 
 /** @throws Error if the file is empty or cannot be read */
-export async function readText(file: string): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+export async function readText(file: string, cwd: string): Promise<string> {
+  const text = await readFile(resolve(cwd, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new Error(`${file}: ${REASONS[error.code ?? ''] ?? error.message}`, { cause: error })
   })
   if (text.trim() === '') throw new Error(`${file} is empty`)

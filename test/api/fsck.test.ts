@@ -6,7 +6,7 @@ import { readdir, readFile, rename, truncate, writeFile } from 'node:fs/promises
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import tap from 'tap'
-import { findPluginCommand, loadedCommands } from '../../core/cli/plugin-command.js'
+import { findPluginCommand, loadedCommands, optionsOf } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/builtins.js'
 import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../kit/server.js'
@@ -22,6 +22,8 @@ interface Fsck {
   readonly report: any
 }
 
+const UNUSED = { flags: {}, lists: {}, words: [], env: {}, cwd: tmpdir(), tell() {} }
+
 /** The command, on the database and folder of a server. */
 async function fsck(databaseUrl: string, dataDir: string, flags: object = {}, file?: string): Promise<Fsck> {
   const database = { url: databaseUrl, poolWaitMs: patience(10_000) }
@@ -35,12 +37,12 @@ async function fsck(databaseUrl: string, dataDir: string, flags: object = {}, fi
   })
   const lines: string[] = []
   const run = commands.find(({ command }) => command.name === 'fsck')?.run
-  const io = {
+  const code = await run?.({
+    ...UNUSED,
+    flags: { json: true, ...flags },
     signal: AbortSignal.timeout(patience(60_000)),
     print: (text: string) => void lines.push(text),
-    tell() {},
-  }
-  const code = await run?.({ json: true, ...flags }, io)
+  })
   const text = lines.join('\n')
   return { code, text, report: text.startsWith('{') ? JSON.parse(text) : undefined }
 }
@@ -241,8 +243,8 @@ tap.test('without the plugin the command says so', async (t) => {
     'wrong.json': '{"plugins": {"fielstore": {}}}',
   })
   const run = async (file: string) => {
-    const off = await findPluginCommand('fsck', ['--config', join(folder, file)])
-    return off?.run({}, { signal: AbortSignal.timeout(patience(60_000)), print() {}, tell() {} })
+    const off = await findPluginCommand('fsck', optionsOf(['--config', file], { env: {}, cwd: folder }))
+    return off?.run({ ...UNUSED, signal: AbortSignal.timeout(patience(60_000)), print() {} })
   }
   await t.rejects(run('off.json'), /fsck is a command of the plugin "filestore", which the configuration does not load/)
   await t.rejects(run('wrong.json'), /one mistake:\n.*fielstore/)

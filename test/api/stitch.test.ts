@@ -1,4 +1,5 @@
 import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery, printSchema } from 'graphql'
+import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import tap from 'tap'
@@ -409,7 +410,7 @@ tap.test('the example starts without a database', async (t) => {
   })
   const config = fileURLToPath(new URL('../../plugins/stitch/example/rowhouse.config.js', import.meta.url))
 
-  t.equal(await wantsDatabase({ config }), false)
+  t.equal(await wantsDatabase({ flags: { config }, env: {}, cwd: tmpdir() }), false)
 })
 
 async function failure(promise: Promise<unknown>): Promise<string> {

@@ -1,13 +1,11 @@
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import t from 'tap'
+import { run } from '../kit/command.js'
 import { rowsOf } from '../kit/database.js'
 import { type As, testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
 const SAMPLE = new URL('../../plugins/sample/index.js', import.meta.url)
-const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 const MAILS = { notify: true, config: { providers: { email: { memory: { keep: 10 } } } } }
 
 const user = (role: string, id = 0): As => ({ role, variables: { 'x-service-user-id': String(id) } })
@@ -110,13 +108,8 @@ t.test('the sample shop is the same on every machine, and each role sees its own
   })
 
   await t.test('it is removed as a whole, but nothing else, and stays away', async (t) => {
-    const sample = (...args: string[]) =>
-      new Promise<{ code: number; out: string; err: string }>((resolve) => {
-        const env = { PATH: '', DATABASE_URL: server.databaseUrl }
-        execFile(process.execPath, [CLI, 'sample', ...args], { env }, (error, out, err) =>
-          resolve({ code: error ? Number(error.code) : 0, out, err }),
-        )
-      })
+    const env = { DATABASE_URL: server.databaseUrl }
+    const sample = (...args: string[]) => run(t.testdir({}), ['sample', ...args], { env })
     const svcFile = { schema: 'svc_catalog', name: 'svc_file' }
     await server.must('run_sql', {
       sql: `create table wish (id int primary key, customer_id int references customer);

@@ -1,21 +1,15 @@
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { type IncomingMessage, request } from 'node:http'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/builtins.js'
 import { inspectEmbedded } from '../../providers/database/embedded/index.js'
+import { run, start } from '../kit/command.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
-import { freePort } from '../kit/free-port.js'
 import { patience } from '../kit/patience.js'
-import { endKeptConnections } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
-const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 const SECRET = 'a secret for the tests of the command line'
 const ADMIN = { 'x-service-admin-secret': SECRET }
 
@@ -72,18 +66,19 @@ t.test('init writes the files of a project, and keeps those that exist', async (
 
   const { url } = await freshDatabase(t)
   const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
-  t.match(await run(folder, ['migrate', 'up'], env), { code: 1, err: /rowhouse migrate new NAME/ })
+  t.match(await run(folder, ['migrate', 'up'], { env }), { code: 1, err: /rowhouse migrate new NAME/ })
   t.match(
-    await run(folder, ['check'], env),
+    await run(folder, ['check'], { env }),
     { code: 0, out: /\d+ pending migrations/ },
     'an empty database is no mistake',
   )
-  t.match(await run(folder, ['migrate'], env), { code: 0 })
-  t.match(await run(folder, ['check'], env), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
+  t.match(await run(folder, ['migrate'], { env }), { code: 0 })
+  t.match(await run(folder, ['check'], { env }), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
   const commented = await read('rowhouse.config.mjs')
-  await writeFile(join(folder, 'rowhouse.config.mjs'), commented.replaceAll(/^( +)\/\/ (?=\w+: \{ )/gm, '$1'))
-  await writeFile(join(folder, 'hello.mjs'), HELLO)
-  t.match(await run(folder, ['check'], env), { code: 0 }, 'all that it proposes is valid')
+  const other = await newFolder(t)
+  await writeFile(join(other, 'rowhouse.config.mjs'), commented.replaceAll(/^( +)\/\/ (?=\w+: \{ )/gm, '$1'))
+  await writeFile(join(other, 'hello.mjs'), HELLO)
+  t.match(await run(other, ['check'], { env }), { code: 0 }, 'all that it proposes is valid')
 
   await writeFile(join(folder, '.gitignore'), 'node_modules\r\n')
   const kept = ['kept rowhouse.config.mjs', 'kept .gitignore; add .rowhouse/, .env', 'kept scripts']
@@ -98,13 +93,13 @@ t.test('the scripts of init export metadata to where they migrate from', async (
   const { scripts } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
   const [from, to] = [await freshDatabase(t), await freshDatabase(t)]
   const script = (name: string, { url }: { readonly url: string }) =>
-    run(folder, scripts[name].split(' ').slice(1), { DATABASE_URL: url })
+    run(folder, scripts[name].split(' ').slice(1), { env: { DATABASE_URL: url } })
   await mkdir(join(folder, 'migrations'))
   await writeFile(join(folder, 'migrations/20260101000000_note.up.sql'), 'create table note (id int primary key)')
   const told = 'no migrations/metadata.json: the metadata stays as it is\n'
 
   t.match(await script('migrate', from), { code: 0, out: new RegExp(`applied 20260101000000_note\n${told}$`) })
-  t.match(await run(folder, ['track', 'note'], { DATABASE_URL: from.url }), { code: 0 })
+  t.match(await run(folder, ['track', 'note'], { env: { DATABASE_URL: from.url } }), { code: 0 })
   t.match(await script('metadata:export', from), { code: 0, out: /wrote migrations\/metadata\.json\n$/ })
   t.match(await script('migrate', to), {
     code: 0,
@@ -118,9 +113,9 @@ t.test('start guesses nothing: it wants a database, a way to authenticate, and n
   const { url } = await freshDatabase(t)
 
   t.match(await run(folder, ['start']), { code: 1, err: /set DATABASE_URL/ })
-  t.match(await run(folder, ['start'], { DATABASE_URL: url }), { code: 1, err: /ROWHOUSE_ADMIN_SECRET/ })
+  t.match(await run(folder, ['start'], { env: { DATABASE_URL: url } }), { code: 1, err: /ROWHOUSE_ADMIN_SECRET/ })
   await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"prot": 1}, "plugins": {"qery": {}}}')
-  const wrong = await run(folder, ['check'], { DATABASE_URL: url })
+  const wrong = await run(folder, ['check'], { env: { DATABASE_URL: url } })
   t.match(wrong, { code: 1, err: /2 mistakes[^]*\$\.http[^]*prot[^]*\$\.plugins\.qery/ })
 })
 
@@ -128,10 +123,10 @@ t.test('a port that is taken is named, with the settings that choose another', a
   const folder = await newFolder(t)
   const { url } = await freshDatabase(t)
   const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
-  const first = await start(t, folder, ['start', '--port', '0'], env)
+  const first = await start(t, folder, ['start', '--port', '0'], { env })
   const { port } = new URL(first.url)
 
-  const second = await run(folder, ['start', '--port', port], env)
+  const second = await run(folder, ['start', '--port', port], { env })
   const taken = new RegExp(`^127\\.0\\.0\\.1:${port} is in use.*ROWHOUSE_PORT`)
   t.match(second, { code: 1, err: taken })
   t.match(await run(folder, ['dev', '--port', port]), { code: 1, err: taken }, 'dev does nothing before')
@@ -141,10 +136,10 @@ t.test('metadata travels between databases', async (t) => {
   const folder = await newFolder(t)
   const [from, to] = [await freshDatabase(t), await freshDatabase(t)]
   const [a, b] = [{ DATABASE_URL: from.url }, { DATABASE_URL: to.url }]
-  t.match(await run(folder, ['migrate', '--dry-run'], a), { code: 0, out: /would run core 001-metadata/ })
-  t.match(await run(folder, ['migrate'], a), { code: 0, out: /^migrating core 001-metadata\n/, err: '' })
-  t.match(await run(folder, ['migrate'], a), { code: 0, out: /nothing to migrate/ })
-  const server = await start(t, folder, ['start', '--port', '0'], { ...a, ROWHOUSE_ADMIN_SECRET: SECRET })
+  t.match(await run(folder, ['migrate', '--dry-run'], { env: a }), { code: 0, out: /would run core 001-metadata/ })
+  t.match(await run(folder, ['migrate'], { env: a }), { code: 0, out: /^migrating core 001-metadata\n/, err: '' })
+  t.match(await run(folder, ['migrate'], { env: a }), { code: 0, out: /nothing to migrate/ })
+  const server = await start(t, folder, ['start', '--port', '0'], { env: { ...a, ROWHOUSE_ADMIN_SECRET: SECRET } })
   const ask = (query: object) => post(server.url, query)
   await ask({ type: 'run_sql', args: { sql: 'create table note (id int primary key, text text, code bigint)' } })
   await ask({ type: 'track_table', args: 'note' })
@@ -162,46 +157,46 @@ t.test('metadata travels between databases', async (t) => {
       "permission": {"columns": "*", "filter": {"code": {"$gt": 9007199254740993}}}}}`,
   })
   t.equal(response.status, 200)
-  t.equal(await server.stop('SIGTERM'), 0)
+  t.equal(await server.stop(), 0)
 
-  t.match(await run(folder, ['metadata', 'export', 'all.json'], a), { code: 0 })
+  t.match(await run(folder, ['metadata', 'export', 'all.json'], { env: a }), { code: 0 })
   const exported = await readFile(join(folder, 'all.json'), 'utf8')
   t.match(exported, /"\$gt": 9007199254740993\n/, 'numbers keep their digits')
   await writeFile(join(folder, 'other.json'), exported.replace('9007199254740993', '9007199254740992'))
   const text =
     'role user can read more rows of note: rows where code is greater than 9007199254740992 (was: rows where code is greater than 9007199254740993)'
   const changes = `~ permission note.user.select\n    wider: ${text}\n`
-  t.match(await run(folder, ['metadata', 'diff', 'other.json'], a), { code: 1, out: changes })
-  t.match(await run(folder, ['metadata', 'apply', 'other.json', '--dry-run'], a), {
+  t.match(await run(folder, ['metadata', 'diff', 'other.json'], { env: a }), { code: 1, out: changes })
+  t.match(await run(folder, ['metadata', 'apply', 'other.json', '--dry-run'], { env: a }), {
     code: 0,
     out: `${changes}dry run: nothing was changed\n`,
   })
   t.match(
-    await run(folder, ['metadata', 'diff', 'all.json'], a),
+    await run(folder, ['metadata', 'diff', 'all.json'], { env: a }),
     { code: 0, out: /no difference/ },
     'a dry run leaves nothing',
   )
-  const json = await run(folder, ['metadata', 'diff', 'other.json', '--json'], a)
+  const json = await run(folder, ['metadata', 'diff', 'other.json', '--json'], { env: a })
   t.match(json, { code: 1, out: /"\$gt": 9007199254740992\n/ })
   t.match(JSON.parse(json.out), {
     changes: [{ object: 'permission note.user.select', effects: [{ role: 'user', effect: 'wider', text }] }],
     refused: null,
   })
-  t.match(await run(folder, ['metadata', 'diff', 'all.json'], a), { code: 0, out: /no difference/ })
-  const missing = await run(folder, ['metadata', 'apply', 'all.json'], b)
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], { env: a }), { code: 0, out: /no difference/ })
+  const missing = await run(folder, ['metadata', 'apply', 'all.json'], { env: b })
   t.match(missing, { code: 2, err: /no such table\/view exists in postgres : "note"/ })
-  t.strictSame(await run(folder, ['metadata', 'apply', 'all.json', '--dry-run'], b), missing)
-  t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), {
+  t.strictSame(await run(folder, ['metadata', 'apply', 'all.json', '--dry-run'], { env: b }), missing)
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], { env: b }), {
     code: 1,
     out: /\+ table note\n[^]*\napply would fail: no such table\/view exists in postgres : "note" \(\$\.tables\[0\]\.table\)\n$/,
   })
-  const other = await start(t, folder, ['start', '--port', '0'], { ...b, ROWHOUSE_ADMIN_SECRET: SECRET })
+  const other = await start(t, folder, ['start', '--port', '0'], { env: { ...b, ROWHOUSE_ADMIN_SECRET: SECRET } })
   await post(other.url, {
     type: 'run_sql',
     args: { sql: `create table note (id int primary key, text text, code bigint); ${length}; ${all}` },
   })
-  t.equal(await other.stop('SIGTERM'), 0)
-  t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), {
+  t.equal(await other.stop(), 0)
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], { env: b }), {
     code: 1,
     out: [
       '+ table note',
@@ -214,12 +209,15 @@ t.test('metadata travels between databases', async (t) => {
       '    wider: role admin can call all_notes\n',
     ].join('\n'),
   })
-  t.match(await run(folder, ['metadata', 'apply', 'all.json'], b), { code: 0, out: /\+ table note[^]*\napplied\n$/ })
-  t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), { code: 0, out: /no difference/ })
+  t.match(await run(folder, ['metadata', 'apply', 'all.json'], { env: b }), {
+    code: 0,
+    out: /\+ table note[^]*\napplied\n$/,
+  })
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], { env: b }), { code: 0, out: /no difference/ })
   const secured = { ...b, ROWHOUSE_ADMIN_SECRET: SECRET }
-  t.match(await run(folder, ['check'], secured), { code: 0, out: /1 table tracked/ })
-  t.match(await run(folder, ['check'], b), { code: 1, out: /no way to authenticate/ })
-  t.match(await run(folder, ['doctor'], secured), { code: 0, out: /superuser/ })
+  t.match(await run(folder, ['check'], { env: secured }), { code: 0, out: /1 table tracked/ })
+  t.match(await run(folder, ['check'], { env: b }), { code: 1, out: /no way to authenticate/ })
+  t.match(await run(folder, ['doctor'], { env: secured }), { code: 0, out: /superuser/ })
 })
 
 t.test('a login of few rights serves what doctor --grants grants, and check finds what start would find', async (t) => {
@@ -235,36 +233,36 @@ t.test('a login of few rights serves what doctor --grants grants, and check find
     await rowsOf(url, `reassign owned by ${owner} to current_user; drop owned by ${owner}; drop role ${few}, ${owner}`)
   })
   const env = { DATABASE_URL: as(few), ROWHOUSE_ADMIN_SECRET: SECRET }
-  const check = async () => JSON.parse((await run(folder, ['check', '--json'], env)).out)
+  const check = async () => JSON.parse((await run(folder, ['check', '--json'], { env })).out)
 
   const pending = /the login "few_\w+" may not run the \d+ pending migrations: run rowhouse migrate with the login that/
-  t.match(await run(folder, ['start', '--port', '0'], env), { code: 1, err: pending })
-  t.match(await run(folder, ['migrate'], env), { code: 1, err: pending })
-  t.match(await run(folder, ['check'], env), { code: 1, out: new RegExp(`BAD +${pending.source}`) })
-  const migrated = await run(folder, ['migrate', '--json'], { ...env, DATABASE_URL: as(owner) })
+  t.match(await run(folder, ['start', '--port', '0'], { env }), { code: 1, err: pending })
+  t.match(await run(folder, ['migrate'], { env }), { code: 1, err: pending })
+  t.match(await run(folder, ['check'], { env }), { code: 1, out: new RegExp(`BAD +${pending.source}`) })
+  const migrated = await run(folder, ['migrate', '--json'], { env: { ...env, DATABASE_URL: as(owner) } })
   t.match(JSON.parse(migrated.out), {
     dry_run: false,
     settings: [],
     migrations: [{ owner: 'core', id: '001-metadata' }],
   })
   await rowsOf(as(owner), 'create table note (id serial primary key, text text)')
-  t.match(await run(folder, ['track', 'note'], { ...env, DATABASE_URL: as(owner) }), { code: 0 })
+  t.match(await run(folder, ['track', 'note'], { env: { ...env, DATABASE_URL: as(owner) } }), { code: 0 })
   await rowsOf(
     as(owner),
     `insert into svc_catalog.svc_permission (table_schema, table_name, role_name, perm_type, perm_def)
      values ('public', 'note', 'user', 'insert', '{"columns": ["text"], "check": {}}')`,
   )
-  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD .*misses usage on schema svc_catalog/ })
+  t.match(await run(folder, ['check'], { env }), { code: 1, out: /BAD .*misses usage on schema svc_catalog/ })
   const unseen = { code: 1, err: /misses usage on schema svc_catalog: rowhouse doctor --grants prints/ }
-  t.match(await run(folder, ['start', '--port', '0'], env), unseen)
-  t.match(await run(folder, ['migrate'], env), unseen)
+  t.match(await run(folder, ['start', '--port', '0'], { env }), unseen)
+  t.match(await run(folder, ['migrate'], { env }), unseen)
   t.match(await check(), { ok: false })
 
-  const grants = await run(folder, ['doctor', '--grants'], env)
+  const grants = await run(folder, ['doctor', '--grants'], { env })
   t.equal(grants.code, 0, grants.err)
   await rowsOf(as(owner), grants.out)
-  t.match(await run(folder, ['check'], env), { code: 0, out: /ok +rights: the login "few_\w+" has all/ })
-  const { code, out } = await run(folder, ['doctor'], env)
+  t.match(await run(folder, ['check'], { env }), { code: 0, out: /ok +rights: the login "few_\w+" has all/ })
+  const { code, out } = await run(folder, ['doctor'], { env })
   t.equal(code, 0)
   t.match(
     out,
@@ -273,13 +271,20 @@ t.test('a login of few rights serves what doctor --grants grants, and check find
   t.match(out, /data directory: .*\.rowhouse\n/)
   t.notMatch(out, /embedded|no database yet|left over/, 'the database is that of DATABASE_URL')
   t.match(
-    (await run(folder, ['check', '--processes', '4'], env)).out,
+    (await run(folder, ['check', '--processes', '4'], { env })).out,
     /a server of 4 processes opens up to 80 of \d+ for/,
   )
-  t.match(await run(folder, ['check', '--processes', '12'], env), { code: 1, err: /maxConnections is 80, but 12 proc/ })
-  t.match(JSON.parse((await run(folder, ['doctor', '--json'], env)).out), { ok: true, version: String, findings: [] })
+  t.match(await run(folder, ['check', '--processes', '12'], { env }), {
+    code: 1,
+    err: /maxConnections is 80, but 12 proc/,
+  })
+  t.match(JSON.parse((await run(folder, ['doctor', '--json'], { env })).out), {
+    ok: true,
+    version: String,
+    findings: [],
+  })
 
-  const server = await start(t, folder, ['start', '--port', '0'], env)
+  const server = await start(t, folder, ['start', '--port', '0'], { env })
   const ask = async (type: string, args: unknown) => {
     const body = JSON.stringify({ type, args })
     const answer = await fetch(`${server.url}/v1/query`, { method: 'POST', headers: ADMIN, body })
@@ -299,24 +304,27 @@ t.test('a login of few rights serves what doctor --grants grants, and check find
     body: 'one',
   })
   t.equal(file.status, 200, await file.text())
-  t.equal(await server.stop('SIGTERM'), 0)
+  t.equal(await server.stop(), 0)
 
   await rowsOf(as(owner), `revoke insert on note from ${few}`)
   t.match(await check(), { ok: false, findings: [] })
-  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD .*misses insert on note: rowhouse doctor --grants/ })
+  t.match(await run(folder, ['check'], { env }), {
+    code: 1,
+    out: /BAD .*misses insert on note: rowhouse doctor --grants/,
+  })
   await rowsOf(as(owner), `grant insert on note to ${few}`)
   await rowsOf(url, `alter role ${few} set default_transaction_read_only = on`)
-  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD +the database is read-only/ })
+  t.match(await run(folder, ['check'], { env }), { code: 1, out: /BAD +the database is read-only/ })
   await rowsOf(url, `alter role ${few} reset default_transaction_read_only`)
 
   const broken = `export default { kind: 'sms', name: 'broken', create() { throw new Error('no such modem') } }`
   await writeFile(join(folder, 'broken.mjs'), broken)
   await writeFile(join(folder, 'rowhouse.config.json'), '{"providers": {"sms": {"main": {"use": "./broken.mjs"}}}}')
-  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD .*sms\.main.*no such modem/ })
+  t.match(await run(folder, ['check'], { env }), { code: 1, out: /BAD .*sms\.main.*no such modem/ })
   await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"prot": 1}}')
   const mistakes = { ok: false, findings: [{ ok: false, text: /^\$\.http\.prot: unknown key/ }] }
   t.match(await check(), mistakes)
-  t.match(JSON.parse((await run(folder, ['doctor', '--json'], env)).out), mistakes)
+  t.match(JSON.parse((await run(folder, ['doctor', '--json'], { env })).out), mistakes)
 })
 
 t.test('a store that cannot be written is found by check, start and readyz, and uploads fail with 503', async (t) => {
@@ -324,12 +332,12 @@ t.test('a store that cannot be written is found by check, start and readyz, and 
   const { url } = await freshDatabase(t)
   const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
   const found = /storage\.disk: cannot write to \S+\.rowhouse: not a directory/
-  t.match(await run(folder, ['check'], env), { code: 0, out: /ok +provider: storage\.disk\n/ })
+  t.match(await run(folder, ['check'], { env }), { code: 0, out: /ok +provider: storage\.disk\n/ })
   t.same(await readdir(folder), [], 'check leaves nothing')
   await writeFile(join(folder, '.rowhouse'), '')
 
-  t.match(await run(folder, ['check'], env), { code: 1, out: new RegExp(`BAD +${found.source}\n`) })
-  const server = await start(t, folder, ['start', '--port', '0'], env)
+  t.match(await run(folder, ['check'], { env }), { code: 1, out: new RegExp(`BAD +${found.source}\n`) })
+  const server = await start(t, folder, ['start', '--port', '0'], { env })
   const warned = new RegExp(`"level":"warn"[^\n]*${found.source}; uploads fail with 503`)
   await until('the start warns', () => warned.test(server.output()))
   const readyz = await fetch(`${server.url}/readyz`, { headers: ADMIN })
@@ -345,7 +353,7 @@ t.test('a store that cannot be written is found by check, start and readyz, and 
   await rm(join(folder, '.rowhouse'), { recursive: true })
   t.equal((await fetch(`${server.url}/v1/file/two`, upload)).status, 503, 'its folder is gone')
   await writeFile(join(folder, 'rowhouse.config.json'), '{"plugins": {"filestore": false}, "dataDir": "/dev/null"}')
-  t.match(await run(folder, ['check'], env), { code: 0 }, 'without the plugin nothing is stored')
+  t.match(await run(folder, ['check'], { env }), { code: 0 }, 'without the plugin nothing is stored')
 })
 
 t.test('an existing database is tracked by one command, and the server says so when it starts', async (t) => {
@@ -358,22 +366,25 @@ t.test('an existing database is tracked by one command, and the server says so w
      create schema other; create table other.note (id int)`,
   )
   const hint = '3 tables found, 0 tracked: rowhouse track --all'
-  const before = await start(t, folder, ['start', '--port', '0'], env)
+  const before = await start(t, folder, ['start', '--port', '0'], { env })
   await until('it says so', () => before.output().includes(hint))
-  await before.stop('SIGTERM')
+  await before.stop()
 
-  const shown = await run(folder, ['track'], env)
+  const shown = await run(folder, ['track'], { env })
   t.match(shown, { code: 0, out: /^would track 3 tables, 2 relationships, 0 functions\n/ })
   t.match(shown.out, /  other\.note\n[^]*  person\.company -> company\n  company\.people -> many person\n/)
   t.match(shown.out, /To track them: rowhouse track --all\n$/)
-  const one = await run(folder, ['track', '--schema', 'other', '--dry-run', '--json'], env)
+  const one = await run(folder, ['track', '--schema', 'other', '--dry-run', '--json'], { env })
   t.match(JSON.parse(one.out), { dry_run: true, tables: [{ schema: 'other', name: 'note' }] })
-  t.match(await run(folder, ['track', 'other.note', 'company'], env), { code: 0, out: /^tracked 2 tables, 0 relation/ })
-  t.match(await run(folder, ['track', '--all'], env), { code: 0, out: /^tracked 1 table, 2 relationships/ })
-  t.same(await run(folder, ['track', '--all'], env), { code: 0, out: 'nothing new to track\n', err: '' })
-  t.match(await run(folder, ['track', 'nope'], env), { code: 1, err: /no such table.*\(\$\.tables\[0\]\)/ })
-  t.match(await run(folder, ['track', '--all', 'company'], env), { code: 1, err: /expected one of/ })
-  const after = await start(t, folder, ['start', '--port', '0'], env)
+  t.match(await run(folder, ['track', 'other.note', 'company'], { env }), {
+    code: 0,
+    out: /^tracked 2 tables, 0 relation/,
+  })
+  t.match(await run(folder, ['track', '--all'], { env }), { code: 0, out: /^tracked 1 table, 2 relationships/ })
+  t.same(await run(folder, ['track', '--all'], { env }), { code: 0, out: 'nothing new to track\n', err: '' })
+  t.match(await run(folder, ['track', 'nope'], { env }), { code: 1, err: /no such table.*\(\$\.tables\[0\]\)/ })
+  t.match(await run(folder, ['track', '--all', 'company'], { env }), { code: 1, err: /expected one of/ })
+  const after = await start(t, folder, ['start', '--port', '0'], { env })
   t.match(await post(after.url, { type: 'count', args: { table: 'person' } }, SECRET), { count: 0 })
   t.notMatch(after.output(), /tables found/)
 
@@ -381,7 +392,7 @@ t.test('an existing database is tracked by one command, and the server says so w
   const permission = { table: 'person', role: 'user', permission: { columns: ['id'], filter } }
   await post(after.url, { type: 'create_select_permission', args: permission }, SECRET)
   await rowsOf(url, 'insert into company values (1); insert into person values (1, 1), (2, null)')
-  t.same(await run(folder, ['why', 'user', 'select', 'person', 'id=1', '--user', '1'], env), {
+  t.same(await run(folder, ['why', 'user', 'select', 'person', 'id=1', '--user', '1'], { env }), {
     code: 1,
     out: `user may not select: the filter of the permission does not accept the row
 
@@ -399,24 +410,31 @@ columns that user may not select:
 `,
     err: '',
   })
-  t.match(await run(folder, ['why', 'user', 'select', 'person', 'id=2', '--user', '1'], env), {
+  t.match(await run(folder, ['why', 'user', 'select', 'person', 'id=2', '--user', '1'], { env }), {
     code: 0,
     out: /^user may select: the permission allows it\n\nfilter:\n {2}true {3}not\n/,
   })
-  t.match(await run(folder, ['why', 'usr', 'select', 'person', 'id=2'], env), {
+  t.match(await run(folder, ['why', 'usr', 'select', 'person', 'id=2'], { env }), {
     code: 1,
     out: /^usr may not select: .* is not allowed\.\n[^]*no permission names the role "usr", did you mean "user"\?\n$/,
   })
-  t.match(await run(folder, ['why', 'user', 'delete', 'person', 'id=2'], env), { code: 1, out: /is not allowed\.\n$/ })
-  t.match(await run(folder, ['why', 'user', 'read', 'person'], env), { code: 2, err: /expected a role, one of select/ })
-  t.match(await run(folder, ['why', 'user', 'select', 'person'], env), {
+  t.match(await run(folder, ['why', 'user', 'delete', 'person', 'id=2'], { env }), {
+    code: 1,
+    err: '',
+    out: /is not allowed\.\n$/,
+  })
+  t.match(await run(folder, ['why', 'user', 'read', 'person'], { env }), {
+    code: 2,
+    err: /expected a role, one of select/,
+  })
+  t.match(await run(folder, ['why', 'user', 'select', 'person'], { env }), {
     code: 2,
     err: /select needs the key of a row/,
   })
-  t.match(await run(folder, ['why', 'user', 'insert', 'person'], env), { code: 2, err: /insert needs --object/ })
+  t.match(await run(folder, ['why', 'user', 'insert', 'person'], { env }), { code: 2, err: /insert needs --object/ })
   const variable = ['why', 'user', 'select', 'person', 'id=2', '--user', '1', '--session']
-  t.match(await run(folder, [...variable, 'org=1'], env), { code: 2, err: /expected a session variable such as/ })
-  t.match(await run(folder, [...variable, 'X-Service-Beta=true'], env), { code: 0, err: '' })
+  t.match(await run(folder, [...variable, 'org=1'], { env }), { code: 2, err: /expected a session variable such as/ })
+  t.match(await run(folder, [...variable, 'X-Service-Beta=true'], { env }), { code: 0, err: '' })
 })
 
 t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there are any', async (t) => {
@@ -425,12 +443,12 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
   t.teardown(drop)
   const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
   await rowsOf(url, 'create table person (id int primary key, password text)')
-  await run(folder, ['track', '--all'], env)
-  const metadata = JSON.parse((await run(folder, ['metadata', 'export'], env)).out)
+  await run(folder, ['track', '--all'], { env })
+  const metadata = JSON.parse((await run(folder, ['metadata', 'export'], { env })).out)
   const permit = async (...permissions: object[]) => {
     metadata.tables[0].select_permissions = permissions
     await writeFile(join(folder, 'metadata.json'), JSON.stringify(metadata))
-    t.match(await run(folder, ['metadata', 'apply', 'metadata.json'], env), { code: 0 })
+    t.match(await run(folder, ['metadata', 'apply', 'metadata.json'], { env }), { code: 0 })
   }
   const select = (role: string, permission: object) => ({
     role,
@@ -439,7 +457,7 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
   const limited = select('user', { limit: 5, allow_aggregations: true })
   await permit(select('anonymous', {}), limited)
 
-  t.same(await run(folder, ['lint'], env), {
+  t.same(await run(folder, ['lint'], { env }), {
     code: 1,
     out: `error  permission person.anonymous.select ($.columns)  [readable-secret]
   anonymous callers may read "password" of person, which looks like a secret
@@ -450,9 +468,9 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
     err: '',
   })
   const found = { rule: 'readable-secret', level: 'error', object: 'permission person.anonymous.select' }
-  const json = await run(folder, ['lint', '--json', '--level', 'error'], env)
+  const json = await run(folder, ['lint', '--json', '--level', 'error'], { env })
   t.match({ ...json, out: JSON.parse(json.out) }, { code: 1, out: { findings: [found], rules: {} } })
-  const sarif = JSON.parse((await run(folder, ['lint', '--sarif', '--level', 'info'], env)).out)
+  const sarif = JSON.parse((await run(folder, ['lint', '--sarif', '--level', 'info'], { env })).out)
   const [{ tool, results }] = sarif.runs
   const uris = results.map((result: any) => result.locations[0].physicalLocation.artifactLocation.uri)
   t.same(uris, ['metadata.json', 'metadata.json'])
@@ -469,11 +487,11 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
     ),
   )
   await permit(limited)
-  t.match(await run(folder, ['lint'], env), {
+  t.match(await run(folder, ['lint'], { env }), {
     code: 0,
     out: 'no findings; 1 more of a lower level (--level info shows all)\n',
   })
-  t.match(await run(folder, ['lint', '--level', 'bad'], env), { code: 2, err: /one of error, warning, info/ })
+  t.match(await run(folder, ['lint', '--level', 'bad'], { env }), { code: 2, err: /one of error, warning, info/ })
 })
 
 t.test('advise prints indexes with their costs, and asks a running server for calls', async (t) => {
@@ -486,8 +504,8 @@ t.test('advise prints indexes with their costs, and asks a running server for ca
     `create table note (id int primary key, user_id int, body text);
     insert into note select i, i % 1000, repeat('x', 100) from generate_series(1, 20000) i; analyze note`,
   )
-  await run(folder, ['track', '--all'], env)
-  const server = await start(t, folder, ['start', '--port', '0'], env)
+  await run(folder, ['track', '--all'], { env })
+  const server = await start(t, folder, ['start', '--port', '0'], { env })
   const permission = { columns: '*', filter: { user_id: 'X-Service-User-Id' } }
   await post(
     server.url,
@@ -495,101 +513,39 @@ t.test('advise prints indexes with their costs, and asks a running server for ca
     SECRET,
   )
 
-  t.match(await run(folder, ['advise', '--try'], env), {
+  t.match(await run(folder, ['advise', '--try'], { env }), {
     code: 0,
     out: /^create index concurrently on public\.note \(user_id\);\n {2}filter of note \(user\) +cost \d+ -> \d+\n {2}checked with the index; about \d+ KiB for 20000 rows\n\n1 index for 1 statement\ncalls .* rowhouse advise URL\n$/,
   })
-  t.match(await run(folder, ['advise', server.url], env), {
+  t.match(await run(folder, ['advise', server.url], { env }), {
     code: 0,
     out: /not checked: use "try"[^]*\n1 index for 1 statement\n$/,
   })
   const template = { type: 'select', args: { table: 'note', columns: ['id'], where: { user_id: { param: 'user' } } } }
   await post(server.url, { type: 'create_query_template', args: { name: 'of_user', template } }, SECRET)
-  t.match(await run(folder, ['advise'], env), { code: 0, out: / {2}template of_user \(\w+\) +calls unknown\n/ })
-  t.match(await run(folder, ['advise', server.url], env), { code: 0, out: / {2}template of_user \(\w+\) +0 calls\n/ })
-  const json = await run(folder, ['advise', '--json'], env)
+  t.match(await run(folder, ['advise'], { env }), { code: 0, out: / {2}template of_user \(\w+\) +calls unknown\n/ })
+  t.match(await run(folder, ['advise', server.url], { env }), {
+    code: 0,
+    out: / {2}template of_user \(\w+\) +0 calls\n/,
+  })
+  const json = await run(folder, ['advise', '--json'], { env })
   t.match(JSON.parse(json.out), { advice: [{ table: 'note', checked: null }], left_out: 0 })
-  t.match(await run(folder, ['advise', server.url], { ...env, ROWHOUSE_ADMIN_SECRET: 'wrong' }), {
+  t.match(await run(folder, ['advise', server.url], { env: { ...env, ROWHOUSE_ADMIN_SECRET: 'wrong' } }), {
     code: 1,
     err: /answers 401/,
   })
-  t.match(await run(folder, ['advise', 'nowhere'], env), { code: 1, err: /expected the URL/ })
+  t.match(await run(folder, ['advise', 'nowhere'], { env }), { code: 1, err: /expected the URL/ })
   const bare = { DATABASE_URL: url }
-  const without = await run(folder, ['advise', server.url], bare)
+  const without = await run(folder, ['advise', server.url], { env: bare })
   t.match(without, { code: 1, err: /set ROWHOUSE_ADMIN_SECRET.*no .*admin-secret/ })
   await mkdir(join(folder, '.rowhouse'))
   await writeFile(join(folder, '.rowhouse/admin-secret'), `${SECRET}\n`)
-  t.match(await run(folder, ['advise', server.url], bare), { code: 0, out: /1 index for 2 statements/ })
-  const elsewhere = await run(folder, ['advise', 'http://rowhouse.invalid'], bare)
+  t.match(await run(folder, ['advise', server.url], { env: bare }), { code: 0, out: /1 index for 2 statements/ })
+  const elsewhere = await run(folder, ['advise', 'http://rowhouse.invalid'], { env: bare })
   t.match(elsewhere, { code: 1, err: /rowhouse\.invalid is another machine/ }, 'the secret stays on this machine')
-  t.equal(await server.stop('SIGTERM'), 0)
+  t.equal(await server.stop(), 0)
   const down = `cannot ask ${server.url}: no server listens there (ECONNREFUSED)\n`
-  t.same(await run(folder, ['advise', server.url], bare), { code: 1, out: '', err: down })
-})
-
-t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {
-  const folder = await newFolder(t)
-
-  const server = await start(t, folder, ['dev', '--port', '0'])
-
-  const lines = server
-    .output()
-    .split('\n')
-    .filter((line) => line.startsWith('curl '))
-  t.equal(lines.length, 5)
-  const answers = await Promise.all(lines.map((line) => paste(folder, line)))
-  t.match(answers[0], [{ name: String, orders: [{ id: Number }] }])
-  t.match(answers[1], { affected_rows: 1, returning: [{ name: 'Teapot' }] })
-  t.match(answers[2], [{ id: Number, status: String }])
-  t.match(answers[3], { verdict: 'refused', reason: 'filter' })
-  t.match(answers[4], { id: /^memory-/, detail: /kept in memory/ })
-  const why = { type: 'explain_permission', args: { operation: 'select', table: 'orders', key: { id: 1 } } }
-  const anonymous = await fetch(`${server.url}/v1/query`, { method: 'POST', body: JSON.stringify(why) })
-  t.match(await anonymous.json(), { verdict: 'refused', reason: 'permission' }, 'everybody may ask about themselves')
-  const rebound = request(`${server.url}/v1/query`, { method: 'POST', headers: { host: 'evil.test' } })
-  const [refused] = (await once(rebound.end(JSON.stringify(why)), 'response')) as [IncomingMessage]
-  t.equal(refused.resume().statusCode, 421, 'but no page of another site by a name of its own')
-  const secret = join(folder, '.rowhouse/admin-secret')
-  t.equal((await stat(secret)).mode & 0o777, 0o600)
-  t.notMatch(server.output(), await readFile(secret, 'utf8'))
-
-  const key = await readFile(secret, 'utf8')
-  const caught = await fetch(`${server.url}/v1/send`, { headers: { 'X-Service-Admin-Secret': key } })
-  const { messages } = (await caught.json()) as { messages: { id: string }[] }
-  t.match(messages, [
-    { state: 'sent', sub: 'It works', provider: 'memory' },
-    { state: 'sent', sub: 'Your order 46455 is late', provider: 'memory' },
-  ])
-  const mail = await fetch(`${server.url}/v1/send/${messages[0]?.id}`, { headers: { 'X-Service-Admin-Secret': key } })
-  t.match(await mail.json(), { text: 'This mail goes nowhere.' })
-  t.match(server.output(), /Mail and SMS are not delivered. Open http/)
-  const outside = { type: 'run_sql', args: { sql: "copy (select 1) to program 'true'" } }
-  t.match(await post(server.url, outside, key), { internal: { error: { status_code: '42501' } } })
-  const extension = { type: 'run_sql', args: { sql: 'create extension citext' } }
-  t.same(await post(server.url, extension, key), { result_type: 'CommandOk' })
-
-  // The second start finds what the first one left, even when that was killed.
-  await server.stop('SIGKILL')
-  await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"explainPermissions": false}}')
-  const again = await start(t, folder, ['dev', '--port', '0'])
-  const teapots = { type: 'count', args: { table: 'product', where: { sku: 'NEW-1' } } }
-  t.same(await post(again.url, teapots, await readFile(secret, 'utf8')), { count: 1 })
-  const silent = await fetch(`${again.url}/v1/query`, { method: 'POST', body: JSON.stringify(why) })
-  t.match(await silent.json(), { code: 'access-denied' }, 'and nobody if the configuration says so')
-  t.match(await run(folder, ['dev', '--port', '0']), { code: 1, err: /is already running/ })
-  const init = {
-    method: 'PUT',
-    body: 'x',
-    headers: { 'X-Service-Admin-Secret': key, 'X-Service-User-Id': '1', 'Content-Type': 'a/b' },
-  }
-  t.equal((await fetch(`${again.url}/v1/file/x`, init)).status, 200)
-  const checked = { code: 0, out: /^17 files, 17 blobs, 17 objects in the stores; read 0: clean\n$/ }
-  t.match(await run(folder, ['fsck']), checked)
-  t.match(await run(folder, ['metadata', 'export']), { code: 0, out: /"name": "product"|"table": "product"/ })
-  t.match(await run(folder, ['migrate']), { code: 0, out: 'nothing to migrate\n' })
-  t.equal(await again.stop('SIGINT'), 0)
-  t.match(await run(folder, ['fsck']), checked, 'on a database that is started for it')
-  t.equal((await inspectEmbedded(join(folder, '.rowhouse'))).server, undefined)
+  t.same(await run(folder, ['advise', server.url], { env: bare }), { code: 1, out: '', err: down })
 })
 
 t.test('a database that dies under dev is started again, once', async (t) => {
@@ -619,10 +575,9 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
   await writeFile(join(folder, 'package.json'), '{"type": "module"}')
   await writeFile(join(folder, 'hello.js'), HELLO)
   const off = { query: false, template: false, graphql: false, filestore: false, notify: false }
-  await writeFile(
-    join(folder, 'rowhouse.config.json'),
-    JSON.stringify({ plugins: { ...off, hello: { use: './hello.js' } } }),
-  )
+  const configure = (use: string) =>
+    writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ plugins: { ...off, hello: { use } } }))
+  await configure('./hello.js')
 
   const dev = await start(t, folder, ['dev', '--port', '0'])
   t.match(dev.output(), /without a database/)
@@ -634,69 +589,28 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
   t.equal((await fetch(`${dev.url}/metrics`)).status, 200)
   const home = await fetch(dev.url, { headers: { accept: 'application/json' } })
   t.match(await home.json(), { database: 'none' })
-  t.equal(await dev.stop('SIGINT'), 0)
-  const server = await start(t, folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
+  t.equal(await dev.stop(), 0)
+  const server = await start(t, folder, ['start', '--port', '0'], { env: { ROWHOUSE_ADMIN_SECRET: SECRET } })
   t.equal(await (await fetch(`${server.url}/v1/hello`)).text(), 'hi')
   const secret = { headers: { 'X-Service-Admin-Secret': SECRET } }
   t.same(await (await fetch(`${server.url}/readyz`)).json(), { status: 'ready' }, 'start names nothing to strangers')
   t.match(await (await fetch(`${server.url}/readyz`, secret)).json(), { probes: [{ name: 'hello.mood' }] })
   t.equal((await fetch(`${server.url}/metrics`)).status, 401)
   t.equal((await fetch(`${server.url}/metrics`, secret)).status, 200)
-  t.equal(await server.stop('SIGTERM'), 0)
-  t.match(await run(folder, ['check'], { ROWHOUSE_ADMIN_SECRET: SECRET }), { code: 0, out: /no plugin needs one/ })
-  t.notMatch((await run(folder, ['check'], { ROWHOUSE_ADMIN_SECRET: SECRET })).out, 'listener')
+  t.equal(await server.stop(), 0)
+  t.match(await run(folder, ['check'], { env: { ROWHOUSE_ADMIN_SECRET: SECRET } }), {
+    code: 0,
+    out: /no plugin needs one/,
+  })
+  t.notMatch((await run(folder, ['check'], { env: { ROWHOUSE_ADMIN_SECRET: SECRET } })).out, 'listener')
 
-  await writeFile(join(folder, 'hello.js'), HELLO.replace('setup(host) {', "setup(host) {\n    host.use('data')"))
-  const wrong = await run(folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
+  await writeFile(join(folder, 'needy.js'), HELLO.replace('setup(host) {', "setup(host) {\n    host.use('data')"))
+  await configure('./needy.js')
+  const wrong = await run(folder, ['start', '--port', '0'], { env: { ROWHOUSE_ADMIN_SECRET: SECRET } })
   t.match(wrong, {
     code: 1,
     err: /plugin "hello" uses "data", which does not exist because no plugin needs a database/,
   })
-})
-
-t.test('dev --watch restarts when a source changes, and survives mistakes in it', async (t) => {
-  const folder = await newFolder(t)
-  const project = join(folder, 'project')
-  const config = (plugins: object) =>
-    writeFile(
-      join(project, 'rowhouse.config.json'),
-      JSON.stringify({
-        plugins: { query: false, template: false, graphql: false, filestore: false, notify: false, ...plugins },
-      }),
-    )
-  const hello = { use: '../shared/hello.mjs' }
-  const plugin = (word: string) => `import { mark } from './lib/mark.mjs'
-export default { name: 'hello', database: false, config: { type: 'object', properties: { to: { type: 'string', default: 'you' } } }, setup(host, { to }) {
-  host.router.get('/v1/hello', (ctx) => void (ctx.body = '${word} ' + to + mark))
-} }`
-  for (const each of ['project', 'shared', 'shared/lib']) await mkdir(join(folder, each))
-  await config({ hello })
-  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Hello'))
-  await writeFile(join(folder, 'shared/lib/mark.mjs'), 'export const mark = "."')
-  const port = await freePort()
-  const dev = await start(t, project, ['dev', '--watch', '--port', String(port)])
-  const says = (word: string) =>
-    until(word, async () => {
-      const text = await fetch(`${dev.url}/v1/hello`).then((answer) => answer.text(), () => '') // prettier-ignore
-      return text === word
-    })
-
-  await says('Hello you.')
-  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Moin'))
-  await says('Moin you.')
-  await writeFile(join(folder, 'shared/lib/mark.mjs'), 'export const mark = "!"')
-  await says('Moin you!')
-  await config({ hello: { ...hello, to: 'all' } })
-  await says('Moin all!')
-  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Oops').replace('} }', '} '))
-  await until('it waits', () => dev.output().includes('rowhouse dev ended; waiting for a change'))
-  t.match(dev.output(), /"\.\.\/shared\/hello\.mjs" cannot be loaded: .* \(\/.*\/shared\/hello\.mjs:\d+\)/)
-  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Back with'))
-  await says('Back with all!')
-
-  t.match(dev.output(), /mark\.mjs changed; restarting/)
-  t.equal(await dev.stop('SIGINT'), 0)
-  await t.rejects(fetch(dev.url))
 })
 
 t.test('a plugin has a listener of its own, of which every command knows', async (t) => {
@@ -712,16 +626,16 @@ t.test('a plugin has a listener of its own, of which every command knows', async
   const hello = async (url = '') => (await fetch(`${url}/v1/hello`)).status
 
   await configure({ listeners: { plugins: ['hello'], port: 0 } })
-  t.match(await run(folder, ['check'], env), {
+  t.match(await run(folder, ['check'], { env }), {
     code: 0,
     out: /listener: 127\.0\.0\.1:0 for no plugin\n.*listener: 127\.0\.0\.1:0 for hello\n/,
   })
   const dev = await start(t, folder, ['dev'])
   const shown = /At (http:\S+): hello\./.exec(dev.output())?.[1]
   t.same([await hello(shown), await hello(dev.url)], [200, 404])
-  t.equal(await dev.stop('SIGINT'), 0)
+  t.equal(await dev.stop(), 0)
 
-  const server = await start(t, folder, ['start'], env)
+  const server = await start(t, folder, ['start'], { env })
   const logged = () => [...server.output().matchAll(/"url":"(\S+?)","plugins":(\[.*?\])/g)]
   await until('both are logged', () => logged().length === 2)
   t.same(
@@ -729,12 +643,12 @@ t.test('a plugin has a listener of its own, of which every command knows', async
     ['[]', '["hello"]'],
   )
   t.same([await hello(logged()[0]?.[1]), await hello(logged()[1]?.[1])], [404, 200])
-  t.equal(await server.stop('SIGTERM'), 0)
+  t.equal(await server.stop(), 0)
 
   await configure({ listeners: [{ plugins: ['helo'], port: 0 }] })
   const path = '\\$\\.http\\.listeners\\[0\\]\\.plugins\\[0\\]'
   for (const command of ['check', 'start', 'dev']) {
-    const wrong = await run(folder, [command], env)
+    const wrong = await run(folder, [command], { env })
     t.match(
       wrong,
       { code: 1, err: new RegExp(`${path}: no plugin "helo" is loaded, did you mean "hello"\\?`) },
@@ -742,8 +656,8 @@ t.test('a plugin has a listener of its own, of which every command knows', async
     )
   }
   await configure({ listeners: [{ plugins: ['hello'], socket: { path: join(folder, 'http') } }] })
-  t.match(await run(folder, ['dev'], env), { code: 1, err: /http\.listeners\[0\]\.socket is for rowhouse start/ })
-  const gateway = await run(folder, ['check'], { ...env, ROWHOUSE_AUTH__MODE: 'gateway' })
+  t.match(await run(folder, ['dev'], { env }), { code: 1, err: /http\.listeners\[0\]\.socket is for rowhouse start/ })
+  const gateway = await run(folder, ['check'], { env: { ...env, ROWHOUSE_AUTH__MODE: 'gateway' } })
   t.match(gateway, { code: 1, out: /BAD  auth\.gatewaySecret is required .* http\.socket is not set/ })
 })
 
@@ -768,25 +682,55 @@ t.test('a plugin brings a command of its own', async (t) => {
     })
   const counted = async (databaseUrl: string) => {
     const count = (await on(databaseUrl)).find(({ command }) => command.name === 'count')
-    return count?.run({}, { signal: AbortSignal.timeout(patience(60_000)), print() {}, tell() {} })
+    const unused = { flags: {}, lists: {}, words: [], env: {}, cwd: folder, print() {}, tell() {} }
+    return count?.run({ ...unused, signal: AbortSignal.timeout(patience(60_000)) })
   }
 
   await t.rejects(counted(''), /no database: set DATABASE_URL/)
   await t.rejects(counted('postgresql://127.0.0.1:1/x'), /cannot be reached.*127\.0\.0\.1:1/)
   await t.rejects(counted(url), /not up to date \(core \S+ has not run\).*rowhouse migrate/)
-  t.match(await run(folder, ['migrate', '--config', 'on.json'], env), { code: 0 })
+  t.match(await run(folder, ['migrate', '--config', 'on.json'], { env }), { code: 0 })
   await t.rejects(counted(url), /only up/)
 
   const [help, ownHelp, hint, done] = await Promise.all([
     run(folder, ['--help', '--config', 'on.json']),
     run(folder, ['count', '--help', '--config', 'on.json']),
     run(folder, ['cont', '--config', 'on.json']),
-    run(folder, ['count', '--up', '--config', 'on.json'], env),
+    run(folder, ['count', '--up', '--config', 'on.json'], { env }),
   ])
   t.match(help, { code: 0, out: /metadata .*\n[^]* count +counts up\n/ })
   t.match(ownHelp, { code: 0, out: /rowhouse count \[--up\]\n\nCounts\.\n\n +--config FILE/ })
   t.match(hint, { code: 2, err: /did you mean count\?/ })
   t.same(done, { code: 4, out: '4 memory\n', err: 'counting\n' })
+})
+
+t.test('commands leave no listener on the process and its streams', async (t) => {
+  const folder = await newFolder(t)
+  await writeFile(join(folder, 'hello.mjs'), HELLO)
+  const off = { query: false, template: false, graphql: false, filestore: false, notify: false }
+  const config = { http: { port: 0 }, plugins: { ...off, hello: { use: './hello.mjs' } } }
+  await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(config))
+  const { url } = await freshDatabase(t)
+  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
+  const listeners = () =>
+    [process, process.stdin, process.stdout, process.stderr].map((emitter) =>
+      emitter.eventNames().map((name) => `${String(name)} ${emitter.listenerCount(name)}`),
+    )
+  const once = async () => {
+    for (const command of ['dev', 'start', 'worker']) {
+      const args = command === 'worker' ? ['worker', '--port', '0'] : [command]
+      t.equal(await (await start(t, folder, args, { env })).stop(), 0)
+    }
+    t.match(await run(folder, ['start', '--port', 'x'], { env }), { code: 1 })
+    t.match(await run(folder, ['sql', '-c', 'select 1 as one'], { env }), { code: 0 })
+  }
+  // Node.js and the log add their own once.
+  await once()
+  const before = listeners()
+
+  await once()
+
+  t.same(listeners(), before)
 })
 
 const COUNTER = `export default {
@@ -823,57 +767,6 @@ async function newFolder(t: Test): Promise<string> {
   return folder
 }
 
-const environment = (env: Readonly<Record<string, string>>) => ({ PATH: process.env['PATH'], ...env })
-
-function run(folder: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  return new Promise<{ code: number; out: string; err: string }>((resolve) => {
-    execFile(process.execPath, [CLI, ...args], { cwd: folder, env: environment(env) }, (error, out, err) =>
-      resolve({ code: error ? Number(error.code) : 0, out, err }),
-    )
-  })
-}
-
-interface Running {
-  readonly url: string
-  output(): string
-  /** The exit code, when it has ended. */
-  readonly ended: Promise<number | null>
-  /** @returns the exit code */
-  stop(signal: NodeJS.Signals): Promise<number | null>
-}
-
-/** Runs a command that serves, until it says where. */
-async function start(
-  t: Test,
-  folder: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-): Promise<Running> {
-  const child = spawn(process.execPath, [CLI, ...args], { cwd: folder, env: environment(env) })
-  const gone = once(child, 'exit') as Promise<[number | null]>
-  let output = ''
-  const url = await new Promise<string>((resolve, reject) => {
-    const read = (chunk: Buffer) => {
-      output += chunk.toString()
-      const found = /https?:\/\/127\.0\.0\.1:\d+/.exec(output)?.[0]
-      const told =
-        (output.includes('Try, from this folder') && output.trimEnd().endsWith("'")) ||
-        /without a database[^]*The admin secret/.test(output)
-      if (found && (args[0] === 'start' || told)) resolve(found)
-    }
-    child.stdout.on('data', read)
-    child.stderr.on('data', read)
-    child.once('exit', () => reject(new Error(`it did not start:\n${output}`)))
-  })
-  const stop = async (signal: NodeJS.Signals) => {
-    endKeptConnections()
-    child.kill(signal)
-    return (await gone)[0]
-  }
-  t.teardown(() => (child.exitCode === null && child.signalCode === null ? stop('SIGTERM') : undefined))
-  return { url, output: () => output, ended: gone.then(([code]) => code), stop }
-}
-
 async function post(url: string, query: object, secret = SECRET): Promise<unknown> {
   const body = JSON.stringify(query)
   const response = await fetch(`${url}/v1/query`, {
@@ -882,10 +775,4 @@ async function post(url: string, query: object, secret = SECRET): Promise<unknow
     headers: { 'X-Service-Admin-Secret': secret },
   })
   return response.json()
-}
-
-function paste(folder: string, line: string): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    execFile('bash', ['-c', line], { cwd: folder }, (error, out) => (error ? reject(error) : resolve(JSON.parse(out))))
-  })
 }

@@ -1,13 +1,10 @@
-import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { run } from '../kit/command.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
 import { type As, testServer } from '../kit/server.js'
-
-const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 
 const SCHEMA = `
   create table person (id int primary key, name text not null);
@@ -251,12 +248,6 @@ t.test('input that cannot be read', async (t) => {
   t.match(await run('import-hasura'), { code: 2, err: /requires a folder or a file/ })
 })
 
-interface Done {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
-
 /** A folder with files, and an empty database. */
 async function place(t: Test, files: Readonly<Record<string, string>>) {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-hasura-'))
@@ -266,12 +257,6 @@ async function place(t: Test, files: Readonly<Record<string, string>>) {
     await writeFile(join(folder, file), text)
   }
   const { url } = await freshDatabase(t)
-  const run = (...args: readonly string[]) =>
-    new Promise<Done>((resolve) => {
-      const env = { PATH: '', DATABASE_URL: url }
-      execFile(process.execPath, [CLI, ...args], { cwd: folder, env }, (error, out, err) =>
-        resolve({ code: error ? Number(error.code) : 0, out, err }),
-      )
-    })
-  return { folder, url, run }
+  const env = { DATABASE_URL: url }
+  return { folder, url, run: (...args: readonly string[]) => run(folder, args, { env }) }
 }

@@ -1,14 +1,11 @@
-import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { run } from '../kit/command.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
 import { testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
-
-const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 
 t.test('an empty database becomes the same as another in one command, and goes back', async (t) => {
   const { folder, url, run } = await place(t)
@@ -182,32 +179,6 @@ t.test('sql writes what COPY TO stdout copies, and control characters as escapes
   })
 })
 
-t.test('sql opens psql where there is one, and tells it the password in its environment only', async (t) => {
-  const { folder, url, run } = await place(t)
-  await mkdir(join(folder, 'bin'))
-  const show = '#!/bin/sh\necho "args:$*"\nenv | grep ^PG | sort\nexit 3\n'
-  await writeFile(join(folder, 'bin/psql'), show, { mode: 0o755 })
-  const { hostname, port, username, password, pathname } = new URL(url)
-
-  const { code, out } = await run.in({
-    PATH: `${join(folder, 'bin')}:/usr/bin:/bin`,
-    PGSERVICE: 'other',
-    DATABASE_URL: `${url.replace(hostname, `absent.invalid,${hostname}`)}?sslmode=prefer&target_session_attrs=read-write`,
-  })('sql')
-
-  t.equal(code, 3)
-  t.same(out.trim().split('\n'), [
-    'args:-v ON_ERROR_STOP=1',
-    `PGDATABASE=${pathname.slice(1)}`,
-    `PGHOST=absent.invalid,${hostname}`,
-    `PGPASSWORD=${decodeURIComponent(password)}`,
-    `PGPORT=5432,${port}`,
-    'PGSSLMODE=prefer',
-    'PGTARGETSESSIONATTRS=read-write',
-    `PGUSER=${username}`,
-  ])
-})
-
 const DUMP = String.raw`--
 -- A dump
 --
@@ -315,8 +286,8 @@ t.test('a failed import leaves nothing, and names the line', async (t) => {
 })
 
 t.test('in the embedded database everything belongs to the login of the server', async (t) => {
-  const { folder, run } = await place(t)
-  const embedded = run.in({ DATABASE_URL: undefined })
+  const { folder } = await place(t)
+  const embedded = (...args: string[]) => run(folder, args)
   const { default: provider } = await import('../../providers/database/embedded/index.js')
   await (await provider.start({ dataDir: join(folder, '.rowhouse') })).stop()
   await write(folder, '.', { 'dump.sql': 'create table note (id int); ALTER TABLE note OWNER TO rowhouse;' })
@@ -328,32 +299,18 @@ t.test('in the embedded database everything belongs to the login of the server',
   t.match(await embedded('sql', '-c', owners), { code: 0, out: / tableowner\n-+\n rowhouse_server\n\(1 row\)/ })
 })
 
-interface Done {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
-
-/** A folder and a database, and a command line that knows both. psql is not on its path. */
+/** A folder and a database, and a command line that knows both. */
 async function place(t: Test) {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-sql-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const { url } = await freshDatabase(t)
-  const execute = (args: readonly string[], more: Readonly<Record<string, string | undefined>> = {}, input = '') =>
-    new Promise<Done>((resolve) => {
-      const env = { PATH: '', DATABASE_URL: url, ...more }
-      const child = execFile(process.execPath, [CLI, ...args], { cwd: folder, env }, (error, out, err) =>
-        resolve({ code: error ? Number(error.code) : 0, out, err }),
-      )
-      child.stdin?.end(input)
-    })
-  const run = Object.assign((...args: string[]) => execute(args), {
-    in:
-      (env: Readonly<Record<string, string | undefined>>) =>
-      (...args: string[]) =>
-        execute(args, env),
-  })
-  return { folder, url, run, type: (input: string) => execute(['sql'], {}, input) }
+  const env = { DATABASE_URL: url }
+  return {
+    folder,
+    url,
+    run: (...args: string[]) => run(folder, args, { env }),
+    type: (stdin: string) => run(folder, ['sql'], { env, stdin }),
+  }
 }
 
 async function write(folder: string, name: string, files: Readonly<Record<string, string>>): Promise<void> {

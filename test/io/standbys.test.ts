@@ -1,19 +1,15 @@
-import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import pg from 'pg'
 import t from 'tap'
 import { connectionTo } from '../../core/db/hosts.js'
+import { run } from '../kit/command.js'
 import { freshDatabase } from '../kit/database.js'
 import { startProxy } from '../kit/proxy.js'
 import { type Node, startPair } from '../kit/standby.js'
 import { type As, type TestServer, testServer } from '../kit/server.js'
 import { patience } from '../kit/patience.js'
 import { until } from '../kit/until.js'
-
-const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 
 const { primary, standby } = await startPair(t)
 
@@ -22,17 +18,14 @@ t.test('check and doctor examine each standby', async (t) => {
   const down = 'postgresql://app:hush@127.0.0.1:1/postgres'
   const readUrls = [standby.url, standby.url.replace(/postgres$/, 'template1'), primary.url, other.url, down]
   const env = {
-    ...process.env,
     DATABASE_URL: primary.url,
     ROWHOUSE_ADMIN_SECRET: 'a secret for the tests of standbys',
     ROWHOUSE_DATABASE__READ_URLS: JSON.stringify(readUrls),
   }
   for (const command of ['check', 'doctor']) {
-    const { stdout } = await promisify(execFile)(process.execPath, [CLI, command, '--json'], { env }).catch(
-      (error: { readonly stdout: string }) => error,
-    )
+    const { out } = await run(t.testdir({}), [command, '--json'], { env })
 
-    const { ok, findings } = JSON.parse(stdout) as { ok: boolean; findings: { ok: boolean; text: string }[] }
+    const { ok, findings } = JSON.parse(out) as { ok: boolean; findings: { ok: boolean; text: string }[] }
     t.notOk(ok)
     t.strictSame(
       findings.filter(({ text }) => text.startsWith('standby ')),
@@ -48,7 +41,7 @@ t.test('check and doctor examine each standby', async (t) => {
       findings.find(({ text }) => text.startsWith('connections: a server opens up to 37')),
       { ok: true, text: /; as many on each standby, and up to 74 on one that is promoted$/ },
     )
-    t.notMatch(stdout, 'hush')
+    t.notMatch(out, 'hush')
   }
 })
 

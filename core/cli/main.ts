@@ -1,0 +1,368 @@
+import { Console } from 'node:console'
+import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { nearest } from '../did-you-mean.js'
+import { messageOf } from '../errors.js'
+import { version } from '../version.js'
+import type { COMMAND_NAMES } from './builtins.js'
+import type { Invocation, Terminal } from './invocation.js'
+import type { FoundCommand } from './plugin-command.js'
+
+type Options = NonNullable<ParseArgsConfig['options']>
+
+interface Command {
+  readonly usage: string
+  readonly summary: string
+  readonly help: string
+  readonly options: Options
+  /** Maximum number of positional arguments. */
+  readonly words: number
+  /** Exit code after an error, where 1 is an answer. Default: 1. */
+  readonly failure?: number
+  /** Runs the command. Imports its code on demand. @returns the exit code */
+  run(invocation: Invocation): Promise<number>
+}
+
+const config = { type: 'string' } as const
+const flag = { type: 'boolean' } as const
+const CONFIG_HELP =
+  '  --config FILE   configuration file (default: rowhouse.config.js, .mjs, .cjs, .ts, .mts or .json in this folder)'
+const LISTEN_HELP =
+  '  --host H        address to listen on\n  --port N        port to listen on; 0 picks a free port (default 8080)'
+
+const COMMANDS: Readonly<Record<(typeof COMMAND_NAMES)[number], Command>> = {
+  init: {
+    usage: 'rowhouse init',
+    summary: 'create the files of a project in this folder',
+    help: `Writes rowhouse.config.mjs and .gitignore, and adds scripts to package.json: dev, start, check, migrate,
+metadata:export and metadata:apply. Keeps all files and scripts that exist.`,
+    options: {},
+    words: 0,
+    run: async (invocation) => (await import('./init.js')).init(invocation),
+  },
+  dev: {
+    usage: 'rowhouse dev [DATABASE_URL] [--port N] [--host H] [--no-sample] [--watch] [--config FILE] [--verbose]',
+    summary: 'start a development server with an embedded PostgreSQL',
+    help: `Starts PostgreSQL in the data directory, unless DATABASE_URL is given, and a server on 127.0.0.1.
+The first start of the embedded PostgreSQL loads a sample shop; rowhouse sample remove takes it out. Ctrl-C stops both; a second Ctrl-C stops immediately.
+
+${LISTEN_HELP}
+  --no-sample     start with an empty database
+  --watch         restart when the configuration, or a plugin or provider named by a path, changes
+${CONFIG_HELP}
+  --verbose       log every request`,
+    options: { port: config, host: config, 'no-sample': flag, watch: flag, config, verbose: flag },
+    words: 1,
+    run: async (invocation) =>
+      invocation.flags['watch'] === true
+        ? (await import('./watch.js')).watch(invocation)
+        : (await import('./dev.js')).dev(invocation),
+  },
+  start: {
+    usage: 'rowhouse start [--processes N] [--port N] [--host H] [--config FILE]',
+    summary: 'start a production server',
+    help: `Requires DATABASE_URL (or database.url in the configuration) if any plugin uses the database, and an authentication
+method such as ROWHOUSE_ADMIN_SECRET or auth.jwt. Logs JSON lines to standard error. SIGTERM finishes in-flight
+requests and stops the server.
+
+With --processes, several processes share the port and the connections to the database. Those that end are replaced.
+SIGHUP reads the configuration again: it replaces all processes, one after the other, without failing a request.
+
+  --processes N   number of processes, or auto for as many as this machine has cores and memory for
+${LISTEN_HELP}
+${CONFIG_HELP}`,
+    options: { processes: config, port: config, host: config, config },
+    words: 0,
+    run: async (invocation) => (await import('./start.js')).start(invocation),
+  },
+  worker: {
+    usage: 'rowhouse worker [--port N] [--host H] [--config FILE]',
+    summary: 'send queued messages and clean up, without serving requests',
+    help: `Does the work of a server that no request asks for: it sends queued messages, deletes what has expired, and verifies
+stored files. Servers with plugins.notify.queue.concurrency 0 leave the sending to it.
+
+  --port N        also answer /healthz, /readyz and /metrics on this port
+  --host H        address for --port (default 127.0.0.1)
+${CONFIG_HELP}`,
+    options: { port: config, host: config, config },
+    words: 0,
+    run: async (invocation) => (await import('./start.js')).worker(invocation),
+  },
+  migrate: {
+    usage: `rowhouse migrate [--dry-run] [--json] [--config FILE]
+       rowhouse migrate new NAME | up [N] | down [N] | status [--dir DIR] [--dry-run] [--config FILE]`,
+    summary: 'update the schema svc_catalog; with up, run your own SQL files',
+    help: `Alone, updates the schema svc_catalog. A server also does so when it starts.
+
+new creates the files DIR/<timestamp>_NAME.up.sql and .down.sql. up runs all files that have not run, or the next N, and
+then applies the metadata in DIR/metadata.json, if there is one. down reverts the last file, or the last N. status lists
+the files and exits with 1 if one was changed, or deleted, after it ran. Each file runs in a transaction, unless its first
+line is "-- rowhouse: no transaction".
+
+  --dir DIR       folder of the files (default: ./migrations, or migrationsDir of the configuration)
+  --dry-run       list the migrations without running them
+  --json          print what was done as JSON, without files of your own
+${CONFIG_HELP}`,
+    options: { 'dry-run': flag, dir: config, json: flag, config },
+    words: 2,
+    run: async (invocation) =>
+      invocation.words.length > 0
+        ? (await import('./migrate-files.js')).migrateFiles(invocation)
+        : (await import('./migrate.js')).migrateDatabase(invocation),
+  },
+  check: {
+    usage: 'rowhouse check [--processes N] [--json] [--config FILE]',
+    summary: 'check the configuration and the database',
+    help: `Reports all mistakes together and exits with 1 if there are any. Changes nothing. Checks for rowhouse start, so it
+ignores the secret and the database that rowhouse dev creates.
+
+  --processes N   count the connections of this many processes, as rowhouse start takes it
+  --json          print the result as JSON
+${CONFIG_HELP}`,
+    options: { processes: config, json: flag, config },
+    words: 0,
+    run: async (invocation) => (await import('./check.js')).check(invocation),
+  },
+  doctor: {
+    usage: 'rowhouse doctor [--grants | --json] [--processes N] [--config FILE]',
+    summary: 'show the environment and suggest improvements',
+    help: `Runs all checks of rowhouse check, and shows the machine, the data directory and the privileges of the database login.
+
+  --grants        print SQL that grants the login what a server needs, and nothing else
+  --processes N   count the connections of this many processes, as rowhouse start takes it
+  --json          print the result as JSON
+${CONFIG_HELP}`,
+    options: { grants: flag, processes: config, json: flag, config },
+    words: 0,
+    run: async (invocation) => (await import('./doctor.js')).doctor(invocation),
+  },
+  track: {
+    usage: 'rowhouse track [--all | --schema S... | TABLE...] [--dry-run] [--json] [--config FILE]',
+    summary: 'track the tables, foreign keys and functions of an existing database',
+    help: `Tracks tables and views, makes relationships of their foreign keys, and tracks functions that return rows of them.
+Run it again after you add tables: it changes nothing that is tracked. Without arguments it shows what it would track.
+
+  --all           all schemas except those of PostgreSQL, of extensions and of Rowhouse
+  --schema S      only this schema; may be repeated
+  TABLE           only this table: article, or other.article outside of the schema public
+  --dry-run       show what would be tracked, and change nothing
+  --json          print the response of the operation track_all
+${CONFIG_HELP}`,
+    options: { all: flag, schema: { type: 'string', multiple: true }, 'dry-run': flag, json: flag, config },
+    words: Infinity,
+    run: async (invocation) => (await import('./track.js')).track(invocation),
+  },
+  sql: {
+    usage: 'rowhouse sql [-c SQL | FILE] [--config FILE]',
+    summary: 'run SQL in the database, or open a prompt',
+    help: `Uses the configured database, or the one in the data directory, with the login of the server. Without SQL and FILE,
+opens psql, or a simple prompt where psql is not installed. Stops at the first error.
+
+  -c, --command SQL  run one text of SQL
+${CONFIG_HELP}`,
+    options: { command: { type: 'string', short: 'c' }, config },
+    words: 1,
+    run: async (invocation) => (await import('./sql.js')).sql(invocation),
+  },
+  import: {
+    usage: 'rowhouse import FILE [--owner] [--no-transaction] [--config FILE]',
+    summary: 'load a plain dump of pg_dump',
+    help: `Loads a file of SQL, such as one of pg_dump, into the configured database or the one in the data directory. psql is not
+needed. Everything belongs to the login of the server, so that the server may use it. A failed import leaves nothing.
+
+  --owner           keep the owners that exist here
+  --no-transaction  keep what was loaded before an error
+${CONFIG_HELP}`,
+    options: { owner: flag, 'no-transaction': flag, config },
+    words: 1,
+    run: async (invocation) => (await import('./import.js')).importFile(invocation),
+  },
+  'import-hasura': {
+    usage:
+      'rowhouse import-hasura DIR|FILE [--out FILE] [--source NAME] [--anonymous ROLE] [--apply] [--force] [--json] [--config FILE]',
+    summary: 'move the metadata of a Hasura project',
+    help: `Reads a Hasura project, its folder metadata, or an exported file (JSON or YAML; metadata version 1, 2 or 3), writes the
+same for rowhouse metadata apply, and reports what has no equivalent. Exits with 1 if something was left, and with 2 if it
+failed.
+
+  --out FILE      file to write (default: metadata.json)
+  --source NAME   PostgreSQL source to move (default: the one called default, otherwise the first)
+  --anonymous ROLE
+                  role of callers without credentials in Hasura, which is called anonymous here
+  --apply         apply the metadata to the database, and report what the server refused
+  --force         overwrite FILE, and replace metadata that the database has
+  --json          print the report as JSON
+${CONFIG_HELP}`,
+    options: { out: config, source: config, anonymous: config, apply: flag, force: flag, json: flag, config },
+    words: 1,
+    failure: 2,
+    run: async (invocation) => (await import('./import-hasura.js')).importHasura(invocation),
+  },
+  why: {
+    usage:
+      'rowhouse why ROLE OPERATION TABLE [COLUMN=VALUE...] [--user ID] [--session NAME=VALUE...] [--object JSON] [--json]',
+    summary: 'explain why a role may or may not read or write a row',
+    help: `Shows which parts of the permission are true or false for the row, and the values that they compare. Writes are tried
+and rolled back. Exits with 1 if the role may not, and with 2 after an error.
+
+  OPERATION       select, insert, update or delete
+  COLUMN=VALUE    the key of the row; not for an insert
+  --user ID       the user id, X-Service-User-Id
+  --session N=V   another session variable; may be repeated
+  --object JSON   the row to insert, or the columns to update
+  --json          print the response of the operation explain_permission
+${CONFIG_HELP}`,
+    options: { user: config, session: { type: 'string', multiple: true }, object: config, json: flag, config },
+    words: Infinity,
+    failure: 2,
+    run: async (invocation) => (await import('./why.js')).why(invocation),
+  },
+  lint: {
+    usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif [--file FILE]] [--config FILE]',
+    summary: 'find likely mistakes in permissions and query templates',
+    help: `Reads the metadata and asks PostgreSQL for the plans of row filters. Changes nothing. Exits with 1 if it finds
+something, and with 2 after an error.
+
+  --level L       lowest level to report (default: warning)
+  --json          print the response of the operation lint_metadata
+  --sarif         print SARIF 2.1.0, for code scanning
+  --file FILE     file of the metadata in the repository, for --sarif (default: metadata.json)
+${CONFIG_HELP}`,
+    options: { level: config, json: flag, sarif: flag, file: config, config },
+    words: 0,
+    failure: 2,
+    run: async (invocation) => (await import('./lint.js')).lint(invocation),
+  },
+  advise: {
+    usage: 'rowhouse advise [URL] [--try] [--json] [--admin-secret-file F] [--config FILE]',
+    summary: 'propose indexes for query templates, row filters and slow statements',
+    help: `Prints statements that create indexes, with the costs of queries before and after as PostgreSQL estimates them. Creates
+nothing that remains.
+
+  URL             ask this running server, which counts calls and slow statements; the admin secret is that of
+                  ROWHOUSE_ADMIN_SECRET, of the configuration, or the one that rowhouse dev created
+  --try           create each index, plan with it, and roll back. Writes to the table wait meanwhile. Not needed with the
+                  extension hypopg
+  --json          print the response of the operation advise_indexes
+  --admin-secret-file F
+                  read the admin secret for URL from this file, such as .rowhouse/admin-secret
+${CONFIG_HELP}`,
+    options: { try: flag, json: flag, 'admin-secret-file': config, config },
+    words: 1,
+    run: async (invocation) => (await import('./advise.js')).advise(invocation),
+  },
+  metadata: {
+    usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--json] [--config FILE]',
+    summary: 'export, compare and apply tracked tables, relationships and permissions',
+    help: `export writes all metadata as JSON to FILE, or to standard output. apply replaces all metadata with the contents of
+FILE, or changes nothing if it fails. diff lists what apply would change, with what each role could then do more or less, and
+exits with 1 if there are changes. Errors exit with 2.
+
+  --dry-run       list the changes of apply, and try them without a trace: what apply would refuse is refused
+  --json          print the response of the operation diff_metadata
+${CONFIG_HELP}`,
+    options: { 'dry-run': flag, json: flag, config },
+    words: 2,
+    failure: 2,
+    run: async (invocation) => (await import('./metadata.js')).metadata(invocation),
+  },
+}
+
+/** Runs `rowhouse` with these arguments. @returns the exit code */
+export async function main([name, ...rest]: readonly string[], terminal: Terminal): Promise<number> {
+  let opened: Console | undefined
+  // As with console.log, a reader that has gone is no error. Opened on demand, because Node.js makes pipes non-blocking, and
+  // the log of a server may go to the same pipe.
+  const lines = (): Console => (opened ??= new Console(terminal.stdout, terminal.stderr))
+  const print = (text: string): void => lines().log(text)
+  const tell = (text: string): void => lines().error(text)
+  const misused = (message: string): number => (tell(`${message}\nrowhouse --help lists the commands.`), 2)
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    print(await overview(rest, terminal))
+    return name === undefined ? 2 : 0
+  }
+  if (name === '--version' || name === '-v') {
+    print(version)
+    return 0
+  }
+  const command = isOwn(name) ? COMMANDS[name] : await ofPlugin(name, rest, terminal)
+  if (!command) {
+    return misused(`there is no command "${name}"${maybe(name, Object.keys(await summaries(rest, terminal)))}`)
+  }
+  const options: Options = { ...command.options, help: { type: 'boolean', short: 'h' } }
+  let parsed
+  try {
+    parsed = parseArgs({ args: [...rest], options, allowPositionals: true })
+  } catch (error) {
+    const wrong = /'--?([\w-]+)/.exec(messageOf(error))?.[1] ?? ''
+    return misused(`rowhouse ${name}: ${messageOf(error).split('. ')[0]}${maybe(wrong, Object.keys(options), '--')}`)
+  }
+  if (parsed.values['help'] === true) {
+    print(`${command.usage}\n\n${command.help}`)
+    return 0
+  }
+  if (parsed.positionals.length > command.words)
+    return misused(`rowhouse ${name}: too many arguments\n${command.usage}`)
+  const { env, cwd, logTo } = terminal
+  const more = { words: parsed.positionals, print, tell, env, cwd, logTo, terminal }
+  try {
+    return await command.run({ ...sorted(parsed.values), ...more })
+  } catch (error) {
+    tell((parsed.values['verbose'] === true && error instanceof Error && error.stack) || messageOf(error))
+    return command.failure ?? 1
+  }
+}
+
+const isOwn = (name: string): name is keyof typeof COMMANDS => Object.hasOwn(COMMANDS, name)
+
+function sorted(values: Readonly<Record<string, unknown>>): Pick<Invocation, 'flags' | 'lists'> {
+  const entries = Object.entries(values)
+  return {
+    flags: Object.fromEntries(entries.filter(([, value]) => !Array.isArray(value))) as Invocation['flags'],
+    lists: Object.fromEntries(entries.filter(([, value]) => Array.isArray(value))) as Invocation['lists'],
+  }
+}
+
+async function ofPlugin(name: string, args: readonly string[], terminal: Terminal): Promise<Command | undefined> {
+  const { findPluginCommand, optionsOf } = await import('./plugin-command.js')
+  const found = await findPluginCommand(name, optionsOf(args, terminal))
+  if (!found) return undefined
+  const { usage, summary, help, flags = {}, words = 0, standalone = false } = found.command
+  const option = (type: 'boolean' | 'string' | 'list') =>
+    type === 'list' ? ({ type: 'string', multiple: true } as const) : { type }
+  const options = Object.fromEntries(Object.entries(flags).map(([key, type]) => [key, option(type)]))
+  return {
+    usage,
+    summary,
+    help: standalone ? help : `${help}\n${CONFIG_HELP}`,
+    options: standalone ? options : { ...options, config },
+    words,
+    run: (invocation) => runOfPlugin(found, invocation),
+  }
+}
+
+/** Runs a command of a plugin. Ctrl-C lets the command clean up; a second Ctrl-C ends the process immediately. */
+function runOfPlugin(found: FoundCommand, { terminal, ...given }: Invocation): Promise<number> {
+  return found.run({ ...given, signal: terminal.signal })
+}
+
+/** Returns the summary of each command by name: first those of the core, then those of plugins. */
+async function summaries(args: readonly string[], terminal: Terminal): Promise<Readonly<Record<string, string>>> {
+  const { optionsOf, pluginCommands } = await import('./plugin-command.js')
+  const others = (await pluginCommands(optionsOf(args, terminal))).map(
+    ({ command }) => [command.name, command.summary] as const,
+  )
+  const own = Object.entries(COMMANDS).map(([name, { summary }]) => [name, summary] as const)
+  return { ...Object.fromEntries(own), ...Object.fromEntries(others), ...Object.fromEntries(own) }
+}
+
+async function overview(args: readonly string[], terminal: Terminal): Promise<string> {
+  const all = Object.entries(await summaries(args, terminal))
+  const width = Math.max(...all.map(([{ length }]) => length))
+  const lines = all.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`)
+  return `rowhouse ${version}: a backend server for PostgreSQL\n\n${lines.join('\n')}\n\nRun rowhouse COMMAND --help for details.`
+}
+
+function maybe(word: string, known: readonly string[], prefix = ''): string {
+  const near = nearest(word, known)
+  return near === undefined ? '' : `; did you mean ${prefix}${near}?`
+}
