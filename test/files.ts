@@ -2,6 +2,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { TEST_DATABASE_URL } from './kit/cluster.js'
+import { TEST_TEMPLATE } from './kit/database.js'
 import { patience } from './kit/patience.js'
 import type { Job } from './pool.js'
 
@@ -24,9 +25,12 @@ export function filesOf(folder: string): string[] {
     .sort()
 }
 
-interface Setting {
+/** Where tests run. */
+export interface Setting {
   /** A cluster for its databases. By default the file starts one for itself if it needs one. */
   readonly databaseUrl?: string
+  /** Name of a database of the cluster, which servers copy. By default they migrate their own. */
+  readonly template?: string
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -37,7 +41,7 @@ export const testFile = (file: string, setting: Setting = {}): Job => testJob(fi
 export const testGroup = (name: string, files: readonly string[], setting: Setting = {}): Job =>
   testJob(name, [GROUP, name.replaceAll(/\W+/g, '-'), ...files], setting)
 
-function testJob(name: string, program: readonly string[], { databaseUrl, env = {} }: Setting): Job {
+function testJob(name: string, program: readonly string[], { databaseUrl, template, env = {} }: Setting): Job {
   return {
     name,
     command: process.execPath,
@@ -45,6 +49,7 @@ function testJob(name: string, program: readonly string[], { databaseUrl, env = 
     env: {
       TAP_TIMEOUT: String(patience(FILE_MS) / 1000),
       ...(databaseUrl === undefined ? {} : { [TEST_DATABASE_URL]: databaseUrl }),
+      ...(template === undefined ? {} : { [TEST_TEMPLATE]: template }),
       ...env,
     },
     prints: TAP,

@@ -2,6 +2,7 @@ import { calibrate } from './calibrate.js'
 import { cpuOfChildren } from './cpu.js'
 import { testFile } from './files.js'
 import { spawnThrowaway, TEST_DATABASE_URL } from './kit/cluster.js'
+import { createTemplate } from './kit/template.js'
 import { createPool, type Summary } from './pool.js'
 import { full, quick } from './suites.js'
 
@@ -20,9 +21,12 @@ const TOLERANCE = 1.1
 await calibrate()
 const given = process.env[TEST_DATABASE_URL]
 const cluster = given === undefined ? await spawnThrowaway() : { url: given, stop: async () => {} }
-const suite = named.length > 0 ? named.map((file) => testFile(file, { databaseUrl: cluster.url })) : undefined
+const template = await createTemplate(cluster.url)
+const place = { databaseUrl: cluster.url, template: template.name }
+const suite = named.length > 0 ? named.map((file) => testFile(file, place)) : (isQuick ? quick : full)(place)
 const pool = createPool({ verbose: named.length === 1 })
-const ok = await pool.run(suite ?? (isQuick ? quick : full)(cluster.url))
+const ok = await pool.run(suite)
+await template.drop()
 await cluster.stop()
 const isWithin = withinBudget(pool.summary())
 if (!ok || !isWithin) process.exitCode = 1

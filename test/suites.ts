@@ -1,9 +1,9 @@
-import { filesOf, testGroup } from './files.js'
+import { filesOf, type Setting, testGroup } from './files.js'
 import { TEST_SHARE } from './kit/property.js'
 import type { Job } from './pool.js'
 
 /** What `npm test` and `npm run test:full` run. What takes longest begins first, so that it is not left alone at the end. */
-export type Suite = (databaseUrl: string) => readonly Job[]
+export type Suite = (place: Setting) => readonly Job[]
 
 const CHECKS = ['lint', 'check:imports', 'format:check'].map((name): Job => ({
   name,
@@ -21,15 +21,19 @@ const PROPERTIES = [
 /** Providers keep the contract of their kind, and speak the protocol of each API. */
 const PROVIDERS = tests('io', 'contracts', 'email-apis', 'sms-apis', 'smtp')
 
+/** The command line, in one process, and as a program of its own. */
+const COMMANDS = tests('io', 'cli', 'program')
+
 /** Every promise once: each list of promises, each unit, and a smoke test for what needs processes. */
-export const quick: Suite = (databaseUrl) => {
+export const quick: Suite = (place) => {
   const env = { [TEST_SHARE]: '0.2' }
-  const group = (name: string, files: readonly string[]) => testGroup(name, files, { databaseUrl, env })
+  const group = (name: string, files: readonly string[]) => testGroup(name, files, { ...place, env })
   return [
     ...chunks(PROPERTIES, 2).map((files, i) => group(`properties ${i + 1}`, files)),
     ...CHECKS.slice(0, 1),
     ...filesOf('promises').map((file) => group(file, [file])),
     group('smoke', filesOf('smoke')),
+    group('commands', COMMANDS),
     group('providers', PROVIDERS),
     ...chunks(filesOf('unit'), 2).map((files, i) => group(`unit ${i + 1}`, files)),
     ...CHECKS.slice(1),
@@ -37,9 +41,9 @@ export const quick: Suite = (databaseUrl) => {
 }
 
 /** All that needs npm packages only, and everything that `npm test` runs but the checks of the sources. */
-export const full: Suite = (databaseUrl) => {
-  const group = (name: string, files: readonly string[]) => testGroup(name, files, { databaseUrl })
-  const alone = filesOf('io').filter((file) => !PROVIDERS.includes(file))
+export const full: Suite = (place) => {
+  const group = (name: string, files: readonly string[]) => testGroup(name, files, place)
+  const alone = filesOf('io').filter((file) => !PROVIDERS.includes(file) && !COMMANDS.includes(file))
   return [
     ...LONGEST.map((file) => group(file, [file])),
     ...[...alone, ...filesOf('db'), ...filesOf('fuzz')]
@@ -51,6 +55,7 @@ export const full: Suite = (databaseUrl) => {
     ).map((files, i) => group(`api ${i + 1}`, files)),
     ...filesOf('promises').map((file) => group(file, [file])),
     group('smoke', filesOf('smoke')),
+    group('commands', COMMANDS),
     group('providers', PROVIDERS),
     ...chunks(filesOf('unit'), 2).map((files, i) => group(`unit ${i + 1}`, files)),
   ]
@@ -58,7 +63,7 @@ export const full: Suite = (databaseUrl) => {
 
 /** Files that take longest. */
 const LONGEST = [
-  ...tests('io', 'shutdown', 'faults', 'embedded', 'processes', 'standbys', 'program'),
+  ...tests('io', 'shutdown', 'faults', 'embedded', 'processes', 'standbys'),
   ...tests('db', 'names', 'noninterference'),
   ...tests('api', 'shared-commits', 'outbox', 'files'),
 ]

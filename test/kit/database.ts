@@ -3,6 +3,9 @@ import pg from 'pg'
 import { spawnThrowaway, TEST_DATABASE_URL } from './cluster.js'
 import { patience } from './patience.js'
 
+/** Names a database of the cluster that has all migrations; see `createTemplate`. Without it, each server migrates its own. */
+export const TEST_TEMPLATE = 'ROWHOUSE_TEST_TEMPLATE'
+
 /**
  * Creates an empty database with a name of its own, text sorted by code point, on the cluster that
  * `ROWHOUSE_TEST_DATABASE_URL` names, or on a throwaway one for this process.
@@ -12,21 +15,45 @@ import { patience } from './patience.js'
 export async function freshDatabase(t?: {
   teardown(fn: () => Promise<void>): unknown
 }): Promise<{ url: string; drop(): Promise<void> }> {
-  const server = await clusterUrl()
+  const { url, drop } = await createDatabase(await clusterUrl())
+  t?.teardown(drop)
+  return { url, drop }
+}
+
+/** Creates a database for a server: a copy of the template if there is one, otherwise an empty one. */
+export async function databaseForServer(): Promise<{ url: string; drop(): Promise<void> }> {
+  return createDatabase(await clusterUrl(), process.env[TEST_TEMPLATE])
+}
+
+/**
+ * Creates a database on a cluster: a copy, or an empty one.
+ * @returns `seal` refuses connections from now on, because a template may have none
+ */
+export async function createDatabase(server: string, template?: string) {
   const name = `t_${process.pid}_${randomBytes(4).toString('hex')}`
   await onServer(server, async (client) => {
     const { rows } = await client.query<{ version: string }>(`select current_setting('server_version_num') as version`)
-    await client.query(
-      `create database ${name} template template0 encoding 'UTF8' ${collation(Number(rows[0]?.version))}`,
-    )
+    const version = Number(rows[0]?.version)
+    const from = template ?? `template0 encoding 'UTF8' ${collation(version)}`
+    await client.query(`create database ${name} template ${from} ${strategy(version)}`)
   })
   const url = new URL(server)
   url.pathname = `/${name}`
-  const drop = () =>
-    onServer(server, async (client) => void (await client.query(`drop database if exists ${name} with (force)`)))
-  t?.teardown(drop)
-  return { url: url.href, drop }
+  const run = (sql: string) => onServer(server, async (client) => void (await client.query(sql)))
+  return {
+    name,
+    url: url.href,
+    drop: () => run(`drop database if exists ${name} with (force)`),
+    seal: () => run(`alter database ${name} allow_connections false`),
+  }
 }
+
+/**
+ * Copying files is faster than `wal_log`, the default since PostgreSQL 15. To create and drop a database, four at a time,
+ * takes 0.16 s each instead of 0.45 s in memory, and 0.18 s instead of 0.51 s on a disk (PostgreSQL 18.4 without fsync, two
+ * busy cores). Older versions always copy files.
+ */
+const strategy = (version: number): string => (version >= 150000 ? 'strategy file_copy' : '')
 
 function collation(version: number): string {
   return version >= 170000

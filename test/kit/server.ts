@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ServerOptions, startServer } from '../../core/host/server.js'
-import { freshDatabase } from './database.js'
+import { databaseForServer } from './database.js'
 import { startProcesses, TEST_PROCESSES } from './several-processes.js'
 import { patience } from './patience.js'
 import { tellPooler, TEST_POOLER_URL } from './pooler.js'
@@ -82,7 +82,7 @@ export async function testServer(
   t: { teardown(fn: () => Promise<void>): unknown },
   { threads = 0, databaseUrl, config = {}, builtins = {}, files = false, notify = false, providers }: TestOptions = {},
 ): Promise<TestServer> {
-  const database = databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} }
+  const database = databaseUrl === undefined ? await databaseForServer() : { url: databaseUrl, drop: async () => {} }
   const pooler = process.env[TEST_POOLER_URL]
   const place = pooler === undefined ? { url: database.url } : await throughPooler(pooler, database.url)
   // Where nobody has left a configuration.

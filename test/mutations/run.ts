@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { transformSync } from 'esbuild'
 import { calibrate } from '../calibrate.js'
 import { spawnThrowaway } from '../kit/cluster.js'
+import { createTemplate } from '../kit/template.js'
 import type { Job } from '../pool.js'
 import { full, quick } from '../suites.js'
 import { firstFailure } from './first-failure.js'
@@ -20,24 +21,29 @@ const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const FOLDER = join(ROOT, 'test/mutations')
 const { positionals } = parseArgs({ allowPositionals: true })
 const names = readdirSync(FOLDER)
-  .filter((name) => name.endsWith('.patch') && (positionals.length === 0 || positionals.some((each) => name.includes(each))))
+  .filter(
+    (name) => name.endsWith('.patch') && (positionals.length === 0 || positionals.some((each) => name.includes(each))),
+  )
   .sort()
 
 await calibrate()
 const cluster = await spawnThrowaway()
+const place = { databaseUrl: cluster.url, template: (await createTemplate(cluster.url)).name }
 const copy = copyOf(ROOT)
 const found = { quick: 0, full: 0 }
 for (const name of names) {
   const began = performance.now()
   const patch = readFileSync(join(FOLDER, name), 'utf8')
   const undo = plant(patch)
-  const byQuick = await firstFailure(jobsFor(quick(cluster.url), patch), copy)
-  const by = byQuick ?? (await firstFailure(jobsFor(full(cluster.url), patch), copy))
+  const byQuick = await firstFailure(jobsFor(quick(place), patch), copy)
+  const by = byQuick ?? (await firstFailure(jobsFor(full(place), patch), copy))
   undo()
   if (byQuick !== undefined) found.quick++
   if (by !== undefined) found.full++
   const verdict = by === undefined ? 'SURVIVED' : byQuick === undefined ? 'test:full' : 'npm test'
-  console.log(`${verdict.padEnd(9)} ${seconds(began).padStart(5)}  ${name.replace('.patch', '').padEnd(32)} ${by ?? ''}`)
+  console.log(
+    `${verdict.padEnd(9)} ${seconds(began).padStart(5)}  ${name.replace('.patch', '').padEnd(32)} ${by ?? ''}`,
+  )
 }
 await cluster.stop()
 rmSync(copy, { recursive: true, force: true })
@@ -62,10 +68,19 @@ function plant(patch: string): () => void {
   const write = (path: string, text: string) => writeFileSync(join(copy, path), text)
   const read = (path: string) => readFileSync(join(copy, path), 'utf8')
   for (const path of sources) for (const each of [path, compiledOf(path)]) before.set(each, read(each))
-  const { status, stderr } = spawnSync('git', ['apply', '--whitespace=nowarn'], { cwd: copy, input: patch, encoding: 'utf8' })
+  const { status, stderr } = spawnSync('git', ['apply', '--whitespace=nowarn'], {
+    cwd: copy,
+    input: patch,
+    encoding: 'utf8',
+  })
   if (status !== 0) throw new Error(`a patch no longer applies: ${stderr}`)
   for (const path of sources) {
-    const { code } = transformSync(read(path), { loader: 'ts', target: 'node20', sourcefile: path, sourcemap: 'inline' })
+    const { code } = transformSync(read(path), {
+      loader: 'ts',
+      target: 'node20',
+      sourcefile: path,
+      sourcemap: 'inline',
+    })
     write(compiledOf(path), code)
   }
   return () => {

@@ -8,6 +8,7 @@ import { spawnThrowaway } from '../kit/cluster.js'
 import { startPooler, TEST_POOLER_URL } from '../kit/pooler.js'
 import { TEST_FAST } from '../kit/server.js'
 import { TEST_PROCESSES } from '../kit/several-processes.js'
+import { createTemplate } from '../kit/template.js'
 import type { Pool } from '../pool.js'
 import { installWithTests, nodesOf } from './package/tarball.js'
 
@@ -108,6 +109,7 @@ async function runAgain(
   { env = {}, isPooled = false, node = process.execPath, folder = ROOT }: Setup,
 ): Promise<boolean> {
   const cluster = await spawnThrowaway(env)
+  const template = await createTemplate(cluster.url)
   const pooler = isPooled ? await startPooler(cluster.url) : undefined
   const ofSetup = {
     ...env,
@@ -116,7 +118,7 @@ async function runAgain(
     TAP_CWD: join(folder, '.tap', name.replaceAll(/\W+/g, '-')),
   }
   const jobs = files.map((file) => ({
-    ...testFile(join(folder, file), { databaseUrl: cluster.url, env: ofSetup }),
+    ...testFile(join(folder, file), { databaseUrl: cluster.url, template: template.name, env: ofSetup }),
     name: `${file} (${name})`,
     command: node,
   }))
