@@ -21,8 +21,8 @@ const PROPERTIES = [
 /** Providers keep the contract of their kind, and speak the protocol of each API. */
 const PROVIDERS = tests('io', 'contracts', 'email-apis', 'sms-apis', 'smtp')
 
-/** The command line, in one process, and as a program of its own. */
-const COMMANDS = tests('io', 'cli', 'program')
+/** The command line as a program of its own. */
+const PROGRAM = tests('io', 'program')
 
 /** Every promise once: each list of promises, each unit, and a smoke test for what needs processes. */
 export const quick: Suite = (place) => {
@@ -33,7 +33,7 @@ export const quick: Suite = (place) => {
     ...CHECKS.slice(0, 1),
     ...filesOf('promises').map((file) => group(file, [file])),
     group('smoke', filesOf('smoke')),
-    group('commands', COMMANDS),
+    group('program', PROGRAM),
     group('providers', PROVIDERS),
     ...chunks(filesOf('unit'), 2).map((files, i) => group(`unit ${i + 1}`, files)),
     ...CHECKS.slice(1),
@@ -43,7 +43,7 @@ export const quick: Suite = (place) => {
 /** All that needs npm packages only, and everything that `npm test` runs but the checks of the sources. */
 export const full: Suite = (place) => {
   const group = (name: string, files: readonly string[]) => testGroup(name, files, place)
-  const alone = filesOf('io').filter((file) => !PROVIDERS.includes(file) && !COMMANDS.includes(file))
+  const alone = filesOf('io').filter((file) => !PROVIDERS.includes(file))
   return [
     ...LONGEST.map((file) => group(file, [file])),
     ...[...alone, ...filesOf('db'), ...filesOf('fuzz')]
@@ -55,7 +55,6 @@ export const full: Suite = (place) => {
     ).map((files, i) => group(`api ${i + 1}`, files)),
     ...filesOf('promises').map((file) => group(file, [file])),
     group('smoke', filesOf('smoke')),
-    group('commands', COMMANDS),
     group('providers', PROVIDERS),
     ...chunks(filesOf('unit'), 2).map((files, i) => group(`unit ${i + 1}`, files)),
   ]

@@ -1,5 +1,6 @@
 import { Readable, Writable } from 'node:stream'
 import { main } from '../../core/cli/main.js'
+import { patience } from './patience.js'
 import { endKeptConnections } from './server.js'
 
 export interface Done {
@@ -7,6 +8,13 @@ export interface Done {
   /** What it wrote to standard output and to standard error. */
   readonly out: string
   readonly err: string
+}
+
+/** No command fails because the machine is slow. */
+const PATIENT = {
+  ROWHOUSE_DATABASE__POOL_WAIT_MS: String(patience(30_000)),
+  ROWHOUSE_DATABASE__STATEMENT_TIMEOUT_MS: String(patience(60_000)),
+  ROWHOUSE_DATABASE__LOCK_TIMEOUT_MS: String(patience(30_000)),
 }
 
 /** Calls `rowhouse` in this process. Modules that a configuration names are imported once by their path. */
@@ -31,7 +39,7 @@ function call(
     stdout,
     stderr,
     logTo: stderr,
-    env,
+    env: { ...PATIENT, ...env },
     cwd,
     signal,
   }
@@ -39,7 +47,7 @@ function call(
 }
 
 interface Options {
-  /** All environment variables. */
+  /** All environment variables but the time limits of the database. */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly stdin?: string
 }

@@ -1,0 +1,313 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { type Done, run, start as serve } from '../kit/command.js'
+import { freshDatabase } from '../kit/database.js'
+import { area, type Case } from '../kit/promises.js'
+import { ADMIN_SECRET, testServer, type TestServer } from '../kit/server.js'
+
+const PROMISES = {
+  'help.program': '--help lists the commands, those of plugins too; without a command the same goes with exit code 2',
+  'help.command': 'each command explains itself',
+  'help.version': '--version prints the version alone',
+  'mistake.command': 'an unknown command gets a hint and exit code 2',
+  'mistake.option': 'an unknown option gets a hint and exit code 2',
+  'mistake.words': 'arguments too many are refused with exit code 2',
+  'init.files': 'init writes a configuration that check accepts, and keeps the files that exist',
+  'start.database': 'start makes no database: it wants DATABASE_URL',
+  'start.authentication': 'start wants a way to authenticate',
+  'start.port': 'a port that is taken is named, with the setting that chooses another',
+  'start.serves': 'start serves until it is asked to end, and exits with 0',
+  'worker.serves-nothing': 'worker runs without a port',
+  'check.fine': 'check exits with 0 if all is well',
+  'check.mistakes': 'check reports all mistakes of the configuration together, with their places, and exits with 1',
+  'check.json': 'check --json prints the result as JSON',
+  'doctor.shows': 'doctor shows the machine, the data directory and the privileges of the login',
+  'doctor.grants': 'doctor --grants prints SQL and nothing else',
+  'migrate.schema': 'migrate updates the schema of the server once',
+  'migrate.dry-run': 'migrate --dry-run lists what would run, and runs nothing',
+  'migrate.files': 'migrate up runs files in order, status lists them, down reverts the last one',
+  'migrate.atomic': 'a file that fails leaves nothing of itself and exits with 1',
+  'track.all': 'track shows what it would track, and tracks all with --all',
+  'metadata.export': 'metadata export prints the metadata with all digits',
+  'metadata.diff': 'metadata diff says what each role could do more, and exits with 1 if something differs',
+  'metadata.apply': 'metadata apply applies a file, and changes nothing with --dry-run',
+  'metadata.error': 'metadata exits with 2 after an error',
+  'why.refused': 'why shows which part of the filter is false, and exits with 1',
+  'why.allowed': 'why exits with 0 if the role may',
+  'why.error': 'why exits with 2 after an error',
+  'lint.findings': 'lint prints findings and exits with 1',
+  'lint.none': 'lint exits with 0 if there are none of its level',
+  'advise.index': 'advise proposes the index that a filter needs',
+  'sql.rows': 'sql -c prints rows as a table',
+  'sql.error': 'sql exits with 1 at the first error',
+  'import.file': 'import loads a file of SQL, and leaves nothing of one that fails',
+  'hasura.moved': 'import-hasura writes metadata, lists what is left, and exits with 1 for it',
+  'plugin.command': 'a plugin brings a command: fsck checks the files of the filestore',
+  'secret.hidden': 'no output has the admin secret',
+} as const
+
+interface Commands extends TestServer {
+  readonly folder: string
+  /** Runs a command on the database of the server, as one line of words. */
+  rowhouse(line: string, env?: Readonly<Record<string, string>>): Promise<Done>
+  write(file: string, content: string | object): Promise<void>
+  /** All that commands have printed. */
+  printed(): string
+}
+
+async function start(t: Test): Promise<Commands> {
+  const server = await testServer(t)
+  const folder = t.testdir({})
+  await server.must('run_sql', {
+    sql: `create table company (id int primary key);
+      create table person (id int primary key, company_id int references company, code bigint, password text);
+      insert into company values (1); insert into person values (1, 1), (2, null);
+      create table entry (id int primary key, owner int, body text);
+      insert into entry select i, i % 1000, repeat('x', 50) from generate_series(1, 5000) i; analyze entry`,
+  })
+  let printed = ''
+  const env = { DATABASE_URL: server.databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET }
+  return {
+    ...server,
+    folder,
+    async rowhouse(line, more = {}) {
+      const args = line.split(' ').filter((word) => word !== '')
+      const done = await run(folder, args, { env: { ...env, ...more } })
+      printed += done.out + done.err
+      return done
+    },
+    async write(file, content) {
+      await mkdir(join(folder, 'migrations'), { recursive: true })
+      await writeFile(join(folder, file), typeof content === 'string' ? content : JSON.stringify(content))
+    },
+    printed: () => printed,
+  }
+}
+
+/** A command, and what comes of it. */
+const command =
+  (line: string, expected: object): Case<Commands> =>
+  async (t, { rowhouse }) =>
+    void t.match(await rowhouse(line), expected)
+
+const SELECT = { columns: ['id'], filter: { company_id: 'X-Service-User-Id' } }
+const permit = (table: string, permission: object) => ({
+  type: 'create_select_permission',
+  args: { table, role: 'user', permission },
+})
+
+const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
+  'help.program': async (t, { rowhouse }) => {
+    const help = /^rowhouse \d[^]*\n {2}dev +start a dev[^]*\n {2}start +[^]*\n {2}fsck +/
+    t.match(await rowhouse('--help'), { code: 0, out: help, err: '' })
+    t.match(await rowhouse(''), { code: 2, out: help })
+  },
+  'help.command': async (t, { rowhouse }) => {
+    const { out } = await rowhouse('--help')
+    const names = [...out.matchAll(/^ {2}([\w-]+) +\S/gm)].map(([, name]) => name as string)
+    t.ok(names.length >= 16, names.join())
+    for (const name of names)
+      t.match(await rowhouse(`${name} --help`), { code: 0, out: new RegExp(`^rowhouse ${name}[^]*\n\n`) }, name)
+  },
+  'help.version': command('--version', { code: 0, out: /^\d+\.\d+\.\d+\n$/, err: '' }),
+  'mistake.command': command('dve', { code: 2, out: '', err: /there is no command "dve"; did you mean dev\?/ }),
+  'mistake.option': command('dev --prot 1', { code: 2, out: '', err: /did you mean --port\?/ }),
+  'mistake.words': command('start now', { code: 2, out: '', err: /too many arguments\nrowhouse start/ }),
+  'init.files': async (t, { rowhouse, folder, write }) => {
+    t.match(await rowhouse('init'), { code: 1, err: /no package\.json/ })
+    await write('package.json', { name: 'shop', scripts: { start: 'node .' } })
+    t.match(await rowhouse('init'), { code: 0, out: /^wrote rowhouse\.config\.mjs\nwrote \.gitignore\nadded scripts/ })
+    t.match(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), {
+      name: 'shop',
+      scripts: { start: 'node .', dev: 'rowhouse dev' },
+    })
+    t.match(await rowhouse('check'), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
+    t.match(await rowhouse('init'), { code: 0, out: /^kept rowhouse\.config\.mjs\n/ })
+  },
+  'start.database': async (t, { folder }) =>
+    void t.match(await run(folder, ['start']), { code: 1, err: /set DATABASE_URL/ }),
+  'start.authentication': async (t, { folder, databaseUrl }) => {
+    const env = { DATABASE_URL: databaseUrl }
+    t.match(await run(folder, ['start', '--port', '0'], { env }), { code: 1, err: /ROWHOUSE_ADMIN_SECRET/ })
+  },
+  'start.port': async (t, { rowhouse, url }) => {
+    const { port } = new URL(url)
+    t.match(await rowhouse(`start --port ${port}`), { code: 1, err: `${port} is in use` })
+  },
+  'start.serves': async (t, { folder, databaseUrl }) => {
+    const env = { DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET }
+    const server = await serve(t, folder, ['start', '--port', '0'], { env })
+    t.equal((await fetch(`${server.url}/healthz`)).status, 200)
+    t.equal((await fetch(`${server.url}/v1/query`, { method: 'POST', body: '{}' })).status, 400)
+    t.match(server.output(), /"msg":"listening"/)
+    t.equal(await server.stop(), 0)
+    await t.rejects(fetch(`${server.url}/healthz`))
+  },
+  'worker.serves-nothing': async (t, { folder, databaseUrl }) => {
+    const env = { DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET }
+    const worker = await serve(t, folder, ['worker', '--port', '0'], { env })
+    t.equal((await fetch(`${worker.url}/healthz`)).status, 200)
+    t.equal((await fetch(`${worker.url}/v1/query`, { method: 'POST', body: '{}' })).status, 404)
+    t.equal(await worker.stop(), 0)
+  },
+  'check.fine': command('check', { code: 0, err: '' }),
+  'check.mistakes': async (t, { rowhouse, write }) => {
+    await write('wrong.json', { http: { prot: 1 }, plugins: { qery: {} } })
+    const { code, out, err } = await rowhouse('check --config wrong.json')
+    t.equal(code, 1)
+    t.match(out + err, /2 mistakes[^]*\$\.http[^]*prot[^]*\$\.plugins\.qery/)
+  },
+  'check.json': async (t, { rowhouse }) => {
+    const { code, out } = await rowhouse('check --json')
+    t.match({ code, ...JSON.parse(out) }, { code: 0, ok: true, findings: [{ ok: true, text: String }] })
+  },
+  'doctor.shows': command('doctor', { code: 0, out: /^rowhouse \d[^]*data directory: [^]*superuser/ }),
+  'doctor.grants': command('doctor --grants', { code: 0, out: /^(?:--|grant |create |alter )/i, err: '' }),
+  'migrate.dry-run': async (t, { rowhouse }) => {
+    const { url } = await freshDatabase(t)
+    const env = { DATABASE_URL: url }
+    t.match(await rowhouse('migrate --dry-run', env), { code: 0, out: /^would run core 001-/ })
+    t.match(await rowhouse('migrate --dry-run', env), { code: 0, out: /^would run core 001-/ })
+  },
+  'migrate.schema': async (t, { rowhouse }) => {
+    const { url } = await freshDatabase(t)
+    const env = { DATABASE_URL: url }
+    t.match(await rowhouse('migrate', env), { code: 0, out: /^migrating core 001-/, err: '' })
+    t.match(await rowhouse('migrate', env), { code: 0, out: 'nothing to migrate\n' })
+  },
+  'migrate.files': async (t, { rowhouse, write }) => {
+    await write('migrations/20260101000000_city.up.sql', 'create table city (id int); insert into city values (1)')
+    await write('migrations/20260101000000_city.down.sql', 'drop table city')
+    await write('migrations/20260102000000_mayor.up.sql', 'alter table city add mayor text')
+    await write('migrations/20260102000000_mayor.down.sql', 'alter table city drop mayor')
+    t.match(await rowhouse('migrate status'), {
+      code: 0,
+      out: 'pending  20260101000000_city\npending  20260102000000_mayor\n',
+    })
+    t.match(await rowhouse('migrate up'), {
+      code: 0,
+      out: /applied 20260101000000_city\napplied 20260102000000_mayor\n/,
+    })
+    t.match(await rowhouse('migrate up'), { code: 0, out: /nothing to migrate\n/ })
+    t.match(await rowhouse('migrate down'), { code: 0, out: /reverted 20260102000000_mayor\n$/ })
+    t.match(await rowhouse('migrate status'), { out: /applied +20260101000000_city\npending +20260102000000_mayor\n/ })
+  },
+  'migrate.atomic': async (t, { rowhouse, write, must }) => {
+    await write('migrations/20260103000000_wrong.up.sql', 'create table half (id int); select 1 / 0')
+    t.match(await rowhouse('migrate up'), { code: 1, err: /division by zero/ })
+    t.match(await must('run_sql', { sql: "select to_regclass('half')::text" }), {
+      result: [['to_regclass'], [/null/i]],
+    })
+  },
+  'track.all': async (t, { rowhouse }) => {
+    t.match(await rowhouse('track'), { code: 0, out: /^would track \d tables, 2 relationships/ })
+    t.match(await rowhouse('track --all'), { code: 0, out: /^tracked \d tables, 2 relationships/ })
+    t.match(await rowhouse('track --all'), { code: 0, out: 'nothing new to track\n' })
+    t.match(await rowhouse('track nope'), { code: 1, err: /no such table/ })
+  },
+  'metadata.export': async (t, { rowhouse, raw }) => {
+    const filter = '{"code": {"$gt": 9007199254740993}}'
+    await raw(
+      `{"type": "create_select_permission", "args": {"table": "person", "role": "clerk", "permission": {"columns": ["id"], "filter": ${filter}}}}`,
+    )
+    t.match(await rowhouse('metadata export'), { code: 0, out: /"\$gt": 9007199254740993\n/, err: '' })
+    t.match(await rowhouse('metadata export all.json'), { code: 0, out: 'wrote all.json\n' })
+  },
+  'metadata.diff': async (t, { rowhouse, folder, write }) => {
+    const exported = await readFile(join(folder, 'all.json'), 'utf8')
+    await write('other.json', exported.replace('9007199254740993', '9007199254740992'))
+    t.match(await rowhouse('metadata diff all.json'), { code: 0, out: 'no differences\n' })
+    t.match(await rowhouse('metadata diff other.json'), {
+      code: 1,
+      out: /^~ permission person\.clerk\.select\n {4}wider: role clerk can read more rows of person/,
+    })
+  },
+  'metadata.apply': async (t, { rowhouse }) => {
+    t.match(await rowhouse('metadata apply other.json --dry-run'), { code: 0, out: /dry run: nothing was changed\n$/ })
+    t.match(await rowhouse('metadata diff all.json'), { code: 0 })
+    t.match(await rowhouse('metadata apply other.json'), { code: 0, out: /\napplied\n$/ })
+    t.match(await rowhouse('metadata diff all.json'), { code: 1, out: /narrower: role clerk/ })
+  },
+  'metadata.error': command('metadata apply missing.json', { code: 2, err: /missing\.json/ }),
+  'why.refused': async (t, { rowhouse, must }) => {
+    await must('bulk', [permit('person', SELECT)])
+    t.match(await rowhouse('why user select person id=2 --user 1'), {
+      code: 1,
+      out: /^user may not select: the filter of the permission does not accept the row\n\nfilter:\n {2}null {3}company_id/,
+    })
+  },
+  'why.allowed': command('why user select person id=1 --user 1', {
+    code: 0,
+    out: /^user may select: the permission allows it\n\nfilter:\n {2}true {3}company_id/,
+  }),
+  'why.error': command('why user select person', { code: 2, err: /select needs the key of a row/ }),
+  'lint.findings': async (t, { rowhouse, must }) => {
+    await must('create_select_permission', {
+      table: 'person',
+      role: 'anonymous',
+      permission: { columns: ['password'], filter: {} },
+    })
+    t.match(await rowhouse('lint --level error'), { code: 1, out: /\[readable-secret\]\n[^]*\n1 error/ })
+  },
+  'lint.none': async (t, { rowhouse, must }) => {
+    await must('drop_select_permission', { table: 'person', role: 'anonymous' })
+    t.match(await rowhouse('lint --level error'), { code: 0, out: /^no findings/ })
+    t.match(await rowhouse('lint --level bad'), { code: 2, err: /one of error, warning, info/ })
+  },
+  'advise.index': async (t, { rowhouse, must }) => {
+    await must('bulk', [permit('entry', { columns: ['id'], filter: { owner: 'X-Service-User-Id' } })])
+    t.match(await rowhouse('advise --try'), {
+      code: 0,
+      out: /create index concurrently on public\.entry \(owner\);\n {2}filter of entry \(user\) +cost \d+ -> \d+\n/,
+    })
+  },
+  'sql.rows': async (t, { folder, databaseUrl }) => {
+    const env = { DATABASE_URL: databaseUrl }
+    const { code, out } = await run(folder, ['sql', '-c', 'select 1 as one, null as none'], { env })
+    t.equal(code, 0)
+    t.match(out, /one[^]*none[^]*1/)
+  },
+  'sql.error': async (t, { folder, databaseUrl }) => {
+    const env = { DATABASE_URL: databaseUrl }
+    t.match(await run(folder, ['sql', '-c', 'select 1 / 0'], { env }), { code: 1, err: /division by zero/ })
+  },
+  'import.file': async (t, { rowhouse, write, must }) => {
+    const tables = () => must('run_sql', { sql: "select count(*) from pg_tables where tablename like 'loaded%'" })
+    await write('dump.sql', 'create table loaded (id int);\nCOPY loaded (id) FROM stdin;\n1\n2\n\\.\n')
+    t.match(await rowhouse('import dump.sql'), { code: 0, out: /^imported dump\.sql: \d statements\n/ })
+    t.match(await must('run_sql', { sql: 'select count(*) from loaded' }), { result: [['count'], ['2']] })
+    await write('broken.sql', 'create table loaded_too (id int);\nselect 1 / 0;\n')
+    t.match(await rowhouse('import broken.sql'), { code: 1, err: /division by zero/ })
+    t.match(await tables(), { result: [['count'], ['1']] })
+  },
+  'hasura.moved': async (t, { rowhouse, write, folder }) => {
+    await write('hasura.json', {
+      version: 2,
+      tables: [
+        {
+          table: { schema: 'public', name: 'person' },
+          select_permissions: [
+            { role: 'user', permission: { columns: ['id'], filter: { id: { _eq: 'X-Hasura-User-Id' } } } },
+          ],
+          event_triggers: [{ name: 'wrote', definition: { enable_manual: false, insert: { columns: '*' } } }],
+        },
+      ],
+    })
+    t.match(await rowhouse('import-hasura hasura.json --out moved.json'), {
+      code: 1,
+      out: /wrote moved\.json[^]*wrote/,
+    })
+    t.match(JSON.parse(await readFile(join(folder, 'moved.json'), 'utf8')), {
+      tables: [{ table: 'person', select_permissions: [{ role: 'user', permission: { columns: ['id'] } }] }],
+    })
+  },
+  'plugin.command': command('fsck', { code: 0, out: /^0 files, 0 blobs, 0 objects in the stores.*: clean\n$/ }),
+  'secret.hidden': async (t, { printed }) => {
+    t.ok(printed().length > 5000)
+    t.notMatch(printed(), ADMIN_SECRET)
+  },
+}
+
+/** Its promises, with a case for each. */
+export const commands = area('commands', { promises: PROMISES, start, cases: CASES })
