@@ -98,6 +98,11 @@ export const query = (type: string, args: unknown, expected: Expected, as?: As):
   ...(as ? { as } : {}),
 })
 
+/** Takes some steps of a case that is a function. */
+export async function takeAll(t: Test, server: TestServer, steps: readonly Step[]): Promise<void> {
+  for (const step of steps) await take(t, server, step, `${step.method} ${step.path}`)
+}
+
 async function take(t: Test, server: TestServer, step: Step, name: string): Promise<void> {
   const { path, method, body, headers, as, bare, expected } = step
   const init: RequestInit = { method, ...(body === undefined ? {} : { body }), ...(headers ? { headers } : {}) }
