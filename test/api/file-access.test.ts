@@ -1,12 +1,10 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import pg from 'pg'
 import tap, { type Test } from 'tap'
+import { fileHook } from '../kit/file-hook.js'
 import { admin, filestore, type Files, user } from '../kit/files.js'
 import { patience } from '../kit/patience.js'
 import type { As } from '../kit/server.js'
 
-const anonymous: As = { role: 'anonymous', variables: { 'x-service-user-id': '0' } }
 const other: As = { role: 'user', variables: { 'x-service-user-id': '43' } }
 const FILE = { schema: 'svc_catalog', name: 'svc_file' }
 
@@ -21,92 +19,8 @@ const failed = { status: 500, body: { code: 'fatal_internal_error', message: 'in
 const remove = (server: Files, id: string, as: As, headers: Record<string, string> = {}) =>
   server.fetch(`/v1/file/${id}`, { method: 'DELETE', headers }, as)
 
-tap.test('hooks that need no service', async (t) => {
-  const tries = {
-    'user-read-write': { user: ['create', 'read'], anonymous: [] },
-    'public-read-user-write': { user: ['create', 'read'], anonymous: ['read'] },
-    'public-read': { user: ['read'], anonymous: ['read'] },
-  }
-  for (const [url, may] of Object.entries(tries)) {
-    const server = await filestore(t, { hook: { url } })
-    await server.put('f', 'x')
-    for (const as of [user, anonymous]) {
-      const allowed = may[as.role as 'user']
-      const statuses = {
-        read: (await server.get('f', {}, as)).status,
-        create: (await server.put('g', 'x', as)).status,
-        delete: (await remove(server, 'f', as)).status,
-      }
-      for (const [operation, status] of Object.entries(statuses)) {
-        t.equal(status, allowed.includes(operation as never) ? 200 : 403, `${url}: ${as.role} ${operation}`)
-      }
-    }
-    t.match(await remove(server, 'f', user), refused, url)
-    t.equal((await remove(server, 'f', admin)).status, 200, `${url}: the admin`)
-  }
-})
-
-/** A service that answers as it is told, and remembers what it was asked. */
-async function service(t: Test) {
-  const asked: { method: string | undefined; url: URL; headers: Readonly<Record<string, unknown>> }[] = []
-  let answer: { status: number; headers?: Record<string, string>; body?: string } | 'hang' | 'cut' | 'upgrade' = {
-    status: 200,
-  }
-  const listening = createServer((req, res) => {
-    asked.push({ method: req.method, url: new URL(req.url ?? '', 'http://hook'), headers: req.headers })
-    if (answer === 'cut') return req.socket.destroy()
-    if (answer === 'upgrade') return req.socket.end('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
-    if (answer !== 'hang') res.writeHead(answer.status, answer.headers).end(answer.body)
-  })
-  await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => {
-    listening.closeAllConnections()
-    listening.close()
-  })
-  return {
-    asked,
-    url: `http://127.0.0.1:${(listening.address() as AddressInfo).port}/may?key=k`,
-    answers(next: typeof answer) {
-      answer = next
-    },
-  }
-}
-
-tap.test('a hook is asked before anything happens', async (t) => {
-  const hook = await service(t)
-  const server = await filestore(t, { hook: { url: hook.url } })
-  const id = 'a b&file_op=read/ü'
-
-  t.equal((await server.put(id, 'x', user, {}, 'POST')).status, 200)
-  t.equal((await server.put(id, 'y', user)).status, 200)
-  t.equal((await server.get(id, {}, user)).text, 'y')
-  t.equal((await server.fetch(`/v1/file/${encodeURIComponent(id)}`, { method: 'HEAD' }, user)).status, 200)
-  t.equal((await remove(server, encodeURIComponent(id), user)).status, 200)
-  t.same(
-    hook.asked.map(({ method, url }) => [method, url.pathname, Object.fromEntries(url.searchParams)]),
-    [
-      ['GET', '/may', { key: 'k', file_id: id, file_op: 'create' }],
-      ['GET', '/may', { key: 'k', file_id: id, file_op: 'create', file_method: 'put' }],
-      ['GET', '/may', { key: 'k', file_id: id, file_op: 'read' }],
-      ['GET', '/may', { key: 'k', file_id: id, file_op: 'read' }],
-      ['GET', '/may', { key: 'k', file_id: id, file_op: 'delete' }],
-    ],
-  )
-  t.match(hook.asked[0]?.headers, {
-    'x-service-user-id': '42',
-    'x-service-user-role': 'user',
-    'x-service-role': 'user',
-    'x-service-allowed-roles': 'user',
-  })
-  t.notOk(JSON.stringify(hook.asked).includes('secret'), 'no credential of the caller goes on')
-
-  hook.asked.length = 0
-  t.equal((await server.put('admin', 'x', admin)).status, 200)
-  t.same(hook.asked, [], 'the admin is not asked for')
-})
-
 tap.test('what a hook does not allow does not happen', async (t) => {
-  const hook = await service(t)
+  const hook = await fileHook(t)
   const server = await filestore(t, { hook: { url: hook.url, timeoutMs: patience(1_000) } })
   await server.put('f', 'kept')
   const all = async (expected: object, name: string) => {
@@ -318,7 +232,7 @@ tap.test('an admin who acts as a role sees why a file is refused, and nobody els
 })
 
 tap.test('resumable uploads and forms are no way around rules and hook', async (t) => {
-  const hook = await service(t)
+  const hook = await fileHook(t)
   const server = await documents(t, { hook: { url: hook.url } })
   await own(server, 'mine')
   await own(server, 'new')
@@ -389,77 +303,6 @@ tap.test('a rule that is gone or broken opens nothing', async (t) => {
     t.match(await remove(server, 'mine', user), denied('user'), how)
     t.equal((await server.get('mine')).text, 'x', how)
   }
-})
-
-tap.test('all that is configured has to agree', async (t) => {
-  const hook = await service(t)
-  const server = await documents(t, { permissions: { user: ['read'] }, hook: { url: hook.url } })
-  await own(server, 'mine')
-  await server.put('mine', 'x')
-
-  t.match(await server.put('mine', 'y', user), denied('user'), 'no entry')
-  t.match(await server.get('mine', {}, other), hidden('mine'), 'no rule')
-  t.equal(hook.asked.length, 0, 'and the hook need not be asked')
-  t.equal((await server.get('mine', {}, user)).text, 'x')
-  hook.answers({ status: 403 })
-  t.match(await server.get('mine', {}, user), refused, 'the hook')
-})
-
-tap.test('records stay what they say', async (t) => {
-  const server = await documents(t)
-  await server.put('a', 'a')
-  await server.put('b', 'b')
-  const broken = [
-    { $set: { file_size: 9 } },
-    { $set: { etag: '"x"' } },
-    { $set: { content_type: 'a/b\r\nX: y' } },
-    { $set: { file_id: 'a\u0007' } },
-    { $set: { file_id: '' } },
-    { $set: { file_status: 'gone' } },
-  ]
-  for (const change of broken) {
-    t.equal((await server.query('update', { table: FILE, ...change, where: { file_id: 'a' } })).status, 400)
-  }
-  t.match(
-    await server.query('update', { table: FILE, $set: { file_id: 'c' }, where: { file_id: 'a' } }),
-    { status: 200 },
-    'a file may be renamed',
-  )
-  t.equal((await server.get('c')).text, 'a')
-  t.equal(
-    (await server.query('delete', { table: FILE, where: { file_id: 'c' } })).status,
-    200,
-    'and deleted like a row',
-  )
-  t.match(await server.get('c'), hidden('c'))
-})
-
-tap.test('conditions on writing', async (t) => {
-  const server = await filestore(t)
-  const stale = {
-    status: 412,
-    body: {
-      code: 'precondition_failed',
-      message: 'the version of the file does not meet the conditions of the request',
-    },
-  }
-
-  t.match(await server.put('f', 'x', admin, { 'If-Match': '*' }), stale, 'nothing to replace')
-  t.match(await server.get('f'), hidden('f'))
-  t.equal((await server.put('f', 'one', admin, { 'If-None-Match': '*' })).status, 200, 'only if there is none')
-  t.match(await server.put('f', 'x', admin, { 'If-None-Match': '*' }), stale)
-  const first = (await server.get('f')).headers.get('etag') as string
-  t.equal((await server.put('f', 'two', admin, { 'If-Match': `"other", ${first}` })).status, 200)
-  t.match(await server.put('f', 'x', admin, { 'If-Match': first }), stale)
-  t.match(await server.put('f', 'x', admin, { 'If-Match': `W/${first}` }), stale)
-  const second = (await server.get('f')).headers.get('etag') as string
-  t.match(await server.put('f', 'x', admin, { 'If-None-Match': `W/${second}` }), stale)
-  t.match(await server.put('f', 'x', admin, { 'If-Unmodified-Since': 'Mon, 01 Jan 2001 00:00:00 GMT' }), stale)
-  t.match(await remove(server, 'f', admin, { 'If-Match': first }), stale)
-  t.match(await remove(server, 'f', admin, { 'If-Unmodified-Since': 'Mon, 01 Jan 2001 00:00:00 GMT' }), stale)
-  t.equal((await server.get('f')).text, 'two')
-  t.match(await remove(server, 'g', admin, { 'If-Match': '*' }), hidden('g'))
-  t.equal((await remove(server, 'f', admin, { 'If-Match': second })).status, 200)
 })
 
 tap.test('of many that replace one version, one wins', async (t) => {

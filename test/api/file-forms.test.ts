@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import tap from 'tap'
-import { admin, filestore, type Files, user } from '../kit/files.js'
+import { admin, filestore, type Files } from '../kit/files.js'
 import fc, { cases } from '../kit/property.js'
 import { type As, ADMIN_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -26,23 +26,6 @@ const raw = (server: Files, body: string | Buffer, type = 'multipart/form-data; 
 
 const part = (head: string, text: string) => `--B\r\nContent-Disposition: form-data; ${head}\r\n\r\n${text}\r\n`
 
-tap.test('one file of a form', async (t) => {
-  const server = await filestore(t)
-
-  const created = await send(server, '/v1/file/a', form([undefined, 'hello', 'image/png']))
-  t.match(created, { status: 200, body: { file_id: 'a', content_type: 'image/png', file_size: 5, user_id: 7 } })
-  t.match(await server.get('a'), { status: 200, text: 'hello' })
-  t.match(await send(server, '/v1/file/a', form([undefined, 'x'])), bad('file already exists : a'))
-  t.equal((await send(server, '/v1/file/a', form(['b', 'bye']), 'PUT')).status, 200)
-  t.match(await server.get('a'), { status: 200, text: 'bye' }, 'the id of the path counts')
-
-  t.match(await send(server, '/v1/file/c', form()), bad('the form has no file'))
-  t.match(await send(server, '/v1/file/c', form([undefined, 'x'], [undefined, 'y'])), bad(/more than one file/))
-  t.equal((await server.get('c')).status, 404)
-  t.equal((await send(server, '/v1/file/c', form([undefined, 'x']), 'POST', user)).status, 403)
-  t.equal(await server.blobs(), 2, 'the replaced one waits to be collected')
-})
-
 tap.test('the files of a form are stored all together or not at all', async (t) => {
   const server = await filestore(t, { maxBytes: 100_000 })
   await server.put('taken', 'x')
@@ -66,30 +49,6 @@ tap.test('the files of a form are stored all together or not at all', async (t) 
   t.match(await send(server, '/v1/file', many), bad(/at most 100 files/))
   for (const id of ['n1', 'n2', 'm0']) t.equal((await server.get(id)).status, 404, id)
   await until('nothing is left over', async () => (await server.blobs()) === 4)
-})
-
-tap.test('what is no form', async (t) => {
-  const server = await filestore(t)
-  const file = part('name="f"; filename="a.txt"', 'hello')
-
-  t.match(await raw(server, `${file}--B--\r\n`), { status: 200, body: [{ content_type: 'text/plain' }] })
-  t.match(await raw(server, file), bad(/^the form cannot be read/), 'no end')
-  t.match(await raw(server, `${file}--B--`, 'multipart/form-data'), bad(/^the form cannot be read/), 'no boundary')
-  t.match(await raw(server, ''), bad(/^the form cannot be read/))
-  t.match(await raw(server, '--B\r\nno header'), bad(/^the form cannot be read/))
-  t.match(await raw(server, '--B--\r\n'), bad('the form has no file'))
-  const open = '--B\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n--B\r\n\r\n'
-  t.match(await raw(server, `${open}--\r\n`), bad(/headers of a part do not end/), 'headers that run into the end')
-  t.match(await raw(server, `${open}\r\n${file.slice(5)}--B--\r\n`), bad(/headers of a part do not end/), 'into a part')
-  const unchosen = `--B\r\nContent-Disposition: form-data; name="f"; filename=""\r\nContent-Type: application/octet-stream\r\n\r\n`
-  t.match(await raw(server, `${unchosen}\r\n--B--\r\n`), bad('the form has no file'), 'no file chosen')
-  t.match(await raw(server, `${unchosen}bytes\r\n--B--\r\n`), bad(/needs a filename/))
-  t.match(
-    await raw(server, `${file}--B--\r\n`, 'multipart/mixed; boundary=B'),
-    { status: 200, body: { file_size: 81 } },
-    'another multipart is a file',
-  )
-  await until('nothing is left over', async () => (await server.blobs()) === 2)
 })
 
 tap.test('a form whose connection breaks leaves nothing', async (t) => {

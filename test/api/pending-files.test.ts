@@ -154,51 +154,6 @@ tap.test('a pending upload belongs to its user and role', async (t) => {
   t.match(await server.fetch('/v1/file/c?pending=maybe', { method: 'PUT', body: 'x' }, admin), { status: 400 })
 })
 
-tap.test('rules are checked when the file is attached, in its transaction', async (t) => {
-  const server = await filestore(t)
-  const table = { schema: 'svc_catalog', name: 'svc_file' }
-  await server.must('run_sql', { sql: 'create table document (file_id text primary key, owner_id bigint)' })
-  await server.must('track_table', 'document')
-  await server.must('track_table', table)
-  await server.must('create_object_relationship', {
-    table,
-    name: 'document',
-    using: { manual_configuration: { remote_table: 'document', column_mapping: { file_id: 'file_id' } } },
-  })
-  const own = { owner_id: 'X-SERVICE-USER-ID' }
-  const permit = (action: string, on: object | string, permission: object) =>
-    server.must(`create_${action}_permission`, { table: on, role: 'user', permission })
-  await permit('insert', 'document', { columns: '*', check: own })
-  await permit('insert', table, { columns: [], check: { document: own } })
-  await permit('select', table, { columns: ['file_id'], filter: { document: own } })
-  const document = (id: string, owner: number) => ({
-    type: 'insert',
-    args: { table: 'document', objects: [{ file_id: id, owner_id: owner }] },
-  })
-
-  t.equal((await upload(server, 'plan', 'A plan', user)).status, 200)
-  t.match(await server.query('attach_file', { file_id: 'plan' }, user), {
-    status: 403,
-    body: { code: 'access-denied', error: 'access denied', path: '$.args.file_id' },
-  })
-  t.match(await server.query('bulk', [document('plan', 42), attach('plan')], user), {
-    status: 200,
-    body: [{ affected_rows: 1 }, { file_id: 'plan', user_id: 42 }],
-  })
-  t.equal(await bytesOf(server, 'plan', user), 'A plan')
-
-  // To user 43, a file that is hidden and one that does not exist are the same.
-  for (const id of ['plan', 'nothing']) {
-    t.match(await upload(server, id, 'x', other), { status: 200, body: { file_status: 'pending' } }, id)
-    t.match(await server.query('attach_file', { file_id: id }, other), {
-      status: 403,
-      body: { code: 'access-denied', error: 'access denied', path: '$.args.file_id' },
-    })
-  }
-  t.match(await upload(server, 'x', 'x', as('1', 'guest')), { status: 403 })
-  t.match(await server.query('attach_file', { file_id: 'x' }, as('1', 'guest')), { status: 400 })
-})
-
 tap.test('what nobody attaches is collected', async (t) => {
   const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
   const database = await databaseOf(t, server)
@@ -217,14 +172,6 @@ tap.test('what nobody attaches is collected', async (t) => {
   t.match(await server.query('attach_file', { file_id: 'kept' }, admin), { status: 200 })
   t.equal(await bytesOf(server, 'kept'), 'kept')
   t.equal(await count('svc_pending_file'), 0)
-})
-
-tap.test('pending uploads can be turned off', async (t) => {
-  const server = await filestore(t, { permissions, pending: { maxPerUser: 0 } })
-  t.match(await upload(server, 'a', 'x', user), {
-    status: 400,
-    body: { code: 'bad_request', message: /turned off.*maxPerUser is 0/ },
-  })
 })
 
 tap.test('resumable uploads, forms and repeated uploads stay pending, too', async (t) => {

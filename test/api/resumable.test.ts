@@ -4,7 +4,6 @@ import { rename, writeFile } from 'node:fs/promises'
 import { type ClientRequest, request } from 'node:http'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { SignJWT } from 'jose'
 import tap, { type Test } from 'tap'
 import { Upload, type UploadOptions } from 'tus-js-client'
 import { freshDatabase, rowsOf } from '../kit/database.js'
@@ -230,67 +229,6 @@ tap.test('an upload comes in parts and is a file with the last', async (t) => {
   t.equal((await server.file('tunnelled')).text, 'x')
 })
 
-tap.test('what is refused, and how', async (t) => {
-  const bad = (message: string | RegExp) => ({ status: 400, body: { code: 'bad_request', message } })
-  const raw = (metadata: string) => server.create(1, {}, { 'Upload-Metadata': metadata })
-
-  const old = await server.create(1, {}, { 'Tus-Resumable': '0.2.2' })
-  t.match(old, { status: 412, body: { code: 'precondition_failed' } })
-  t.equal(old.headers.get('tus-version'), '1.0.0')
-  t.match(await server.create(104_857_601), { status: 413, body: { code: 'payload_too_large', message: /maxBytes/ } })
-  t.match(await server.create(NaN), bad('Upload-Length should be a number of bytes'))
-  t.match(await server.create(-1), bad('Upload-Length should be a number of bytes'))
-  const resumable = { 'Tus-Resumable': '1.0.0' }
-  t.match(
-    await server.fetch('/v1/upload', { method: 'POST', headers: resumable }, admin),
-    bad('missing header: Upload-Length'),
-  )
-  t.match(await server.create(1, {}, { 'Upload-Defer-Length': '1' }), bad(/^Upload-Defer-Length is not supported/))
-  t.match(await server.create(1, {}, { 'Upload-Concat': 'partial' }), bad('Upload-Concat is not supported'))
-  t.match(await server.create(1, {}, {}, {}), bad('missing header: X-Service-User-Id'))
-  t.match(await raw('file_id YQ'), bad('Upload-Metadata: file_id is not base64'))
-  t.match(await raw('file_id /w=='), bad('Upload-Metadata: file_id is not UTF-8'))
-  t.match(await raw('file_id YQ==,file_id Yg=='), bad('Upload-Metadata has file_id twice'))
-  t.match(await raw('file_id YQ== Yg=='), bad(/^Upload-Metadata should be/))
-  t.match(await raw('file_id'), bad('missing parameter: file_id'))
-  t.match(await server.create(1, { file_id: 'a\nb' }), bad('a file_id has no control characters'))
-  t.match(await server.create(1, { file_id: 'ü'.repeat(513) }), bad('a file_id has at most 1024 bytes'))
-  t.match(await server.create(1, { replace: 'yes' }), bad('Upload-Metadata: replace should be true or false'))
-  t.match(await server.create(1, { content_type: 'text/plain\r\nX-Evil: 1' }), bad('Content-Type is not a media type'))
-  t.match(await server.create(1, {}, {}, admin, 'x'), { status: 415, body: { code: 'unsupported_media_type' } })
-
-  const path = await server.begin(5, { file_id: 'refused' })
-  t.match(await server.patch(path, 0, 'hello', { 'Content-Type': 'text/plain' }), { status: 415 })
-  t.match(await server.patch(path, 1, 'ello'), {
-    status: 409,
-    body: { code: 'wrong_offset', message: /Upload-Offset should be 0/ },
-  })
-  t.match(await server.patch(path, 0, 'hello!'), {
-    status: 413,
-    body: { message: /longer than the 5 bytes that are missing/ },
-  })
-  t.match(await server.patch(path, 0, 'x', { 'Upload-Offset': 'x' }), bad('Upload-Offset should be a number of bytes'))
-  t.match(await server.patch(path, 0, 'x', { 'Content-Encoding': 'gzip' }), bad(/^Content-Encoding/))
-  t.match(await server.patch(path, 0, 'x', { 'Tus-Resumable': '2' }), { status: 412 })
-  const endless = await server.half(path, 'hel')
-  const answer = new Promise<number | undefined>((resolve) =>
-    endless.once('response', (res) => resolve(res.statusCode)),
-  )
-  endless.end('lo!')
-  t.equal(await answer, 413)
-  t.equal(offsetOf(await server.head(path)), '0', 'and nothing of it stays')
-  for (const none of ['/v1/upload/00000000-0000-4000-8000-000000000000', '/v1/upload/..%2Fplace']) {
-    t.match(await server.patch(none, 0, 'x'), {
-      status: 404,
-      body: { code: 'not_found', message: /^upload not found/ },
-    })
-    t.equal((await server.head(none)).status, 404)
-    t.equal((await server.remove(none)).status, 404)
-  }
-  t.match(await server.fetch(path, { method: 'POST', headers: resumable }, admin), bad(/^X-HTTP-Method-Override/))
-  t.equal((await server.fetch(path, {}, admin)).status, 405)
-})
-
 tap.test('who may, and whose it is', async (t) => {
   const reader: As = { role: 'reader', variables: { 'x-service-user-id': '1' } }
   t.match(await server.create(1, {}, {}, reader), { status: 403, body: { message: 'no permission for role reader' } })
@@ -320,21 +258,6 @@ tap.test('who may, and whose it is', async (t) => {
   const sql = `select user_id, user_role from svc_catalog.svc_file where file_id = 'mine'`
   const record = await server.must('run_sql', { sql })
   t.same(record.result[1], ['1', 'user'])
-})
-
-tap.test('a file that exists stays unless it is to be replaced', async (t) => {
-  const taken = { status: 400, body: { code: 'bad_request', message: 'file already exists : taken' } }
-  const [one, two] = [await server.begin(3, { file_id: 'taken' }), await server.begin(3, { file_id: 'taken' })]
-  t.equal((await server.patch(one, 0, 'one')).status, 204)
-  t.match(await server.patch(two, 0, 'two'), taken, 'who comes second')
-  t.match(await server.head(two), { status: 400 }, 'is not told that it is complete')
-  t.match(await server.create(3, { file_id: 'taken' }), taken)
-  t.equal((await server.file('taken')).text, 'one')
-
-  const third = await server.begin(5, { file_id: 'taken', replace: 'true' })
-  t.equal((await server.file('taken')).text, 'one')
-  t.equal((await server.patch(third, 0, 'three')).status, 204)
-  t.equal((await server.file('taken')).text, 'three')
 })
 
 tap.test('a checksum is compared, and bytes that differ are gone', async (t) => {
@@ -425,29 +348,6 @@ tap.test('an upload is taken back, or expires', async (t) => {
   await until('it is gone', async () => !(await server.left(late)).known)
   t.same(await server.left(late), { known: false, pieces: false })
   await until('its bytes are gone', async () => (await released(server)) === 0)
-})
-
-tap.test('another site cannot upload with the cookie of a user', async (t) => {
-  const claims = { 'x-service-allowed-roles': ['user'], 'x-service-default-role': 'user', 'x-service-user-id': '1' }
-  const token = new SignJWT({ rowhouse: claims }).setProtectedHeader({ alg: 'HS256' }).setExpirationTime('1h')
-  const cookie = `rowhouse_session=${await token.sign(Buffer.from(key))}`
-  const ask = (method: string, path: string, more: Headers = {}) => {
-    const headers = { cookie, 'Tus-Resumable': '1.0.0', 'Upload-Length': '1', 'Upload-Offset': '0', ...more }
-    return server.bare(path, {
-      method,
-      headers: { ...headers, ...(method === 'PATCH' ? { 'Content-Type': TYPE } : {}) },
-    })
-  }
-  const refused = { status: 403, body: { code: 'csrf' } }
-
-  t.match(await ask('POST', '/v1/upload'), refused)
-  const created = await ask('POST', '/v1/upload', { origin })
-  t.equal(created.status, 201)
-  const path = created.headers.get('location')!
-  t.match(await ask('PATCH', path), refused)
-  t.match(await ask('DELETE', path), refused)
-  t.match(await ask('POST', path, { 'X-HTTP-Method-Override': 'DELETE' }), refused)
-  t.equal((await ask('DELETE', path, { 'X-Service-CSRF': '1' })).status, 204)
 })
 
 tap.test('pages of other origins may read what the protocol says', async (t) => {

@@ -13,6 +13,9 @@ export interface Fsck {
   readonly report: any
 }
 
+/** A command without arguments that is not heard. */
+export const UNUSED = { flags: {}, lists: {}, words: [], env: {}, cwd: tmpdir(), tell() {} }
+
 /** Runs `rowhouse fsck` on the database and the folder of a server. */
 export async function fsck(databaseUrl: string, dataDir: string, flags: object = {}, file?: string): Promise<Fsck> {
   const database = { url: databaseUrl, poolWaitMs: patience(10_000) }
@@ -26,12 +29,12 @@ export async function fsck(databaseUrl: string, dataDir: string, flags: object =
   })
   const lines: string[] = []
   const run = commands.find(({ command }) => command.name === 'fsck')?.run
-  const io = {
+  const code = await run?.({
+    ...UNUSED,
+    flags: { json: true, ...flags },
     signal: AbortSignal.timeout(patience(60_000)),
     print: (text: string) => void lines.push(text),
-    tell() {},
-  }
-  const code = await run?.({ json: true, ...flags }, io)
+  })
   const text = lines.join('\n')
   return { code, text, report: text.startsWith('{') ? JSON.parse(text) : undefined }
 }

@@ -565,7 +565,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     await takeAll(t, server, [remove('fine', OK), put('rotten', 'another', OK)])
     await sqlOf(
       server,
-      `update svc_catalog.svc_blob set dead_at = now() - interval '59 s' where blob_id = '${fresh}';
+      `update svc_catalog.svc_blob set dead_at = now() - interval '10 s' where blob_id = '${fresh}';
       update svc_catalog.svc_blob set dead_at = now() - interval '61 s' where blob_id = '${old}'`,
     )
     await until('old bytes are deleted', async () => !(await isKnown(server, old)))
