@@ -5,8 +5,16 @@ import { fileAccess } from './file-access.js'
 import { fileBytes } from './file-bytes.js'
 import { fileOwners } from './file-owners.js'
 import { files } from './files.js'
-import { graphql } from './graphql.js'
 import { pendingFiles } from './pending-files.js'
+import { graphqlAlpha } from './graphql-alpha.js'
+import { graphqlAlphaDocuments } from './graphql-alpha-documents.js'
+import { graphqlDocuments } from './graphql-documents.js'
+import { graphqlFunctions } from './graphql-functions.js'
+import { graphqlNames } from './graphql-names.js'
+import { graphqlReads } from './graphql-reads.js'
+import { graphqlWrites } from './graphql-writes.js'
+import { relay } from './relay.js'
+import { templateOperations } from './template-operations.js'
 import { templates } from './templates.js'
 import { uploads } from './uploads.js'
 
@@ -14,6 +22,17 @@ import { uploads } from './uploads.js'
 export const AREAS = {
   data: [data],
   commands: [commands],
-  front: [graphql, templates],
+  front: [
+    graphqlAlpha,
+    graphqlAlphaDocuments,
+    graphqlDocuments,
+    graphqlFunctions,
+    graphqlNames,
+    graphqlReads,
+    graphqlWrites,
+    relay,
+    templateOperations,
+    templates,
+  ],
   services: [files, fileAccess, fileOwners, fileBytes, uploads, pendingFiles],
 } satisfies Readonly<Record<string, readonly Area[]>>

@@ -1,5 +1,6 @@
 import { SignJWT } from 'jose'
 import type { Test } from 'tap'
+import { permit, setUpLibrary } from '../kit/library.js'
 import { area, type Case, type Expected, is, like, query, refused, type Step, text } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
 
@@ -138,19 +139,6 @@ const PROMISES = {
   'drop.not-there': 'what is not there cannot be dropped',
   'error.shape': 'an error has path, error, code, and internal for admin only',
 } as const
-
-const SQL = `
-create table author (
-  id int primary key, name text, born date, uid uuid, flag bool, big bigint, num numeric, tags text[], data jsonb, doc json
-);
-create table article (id int primary key, title text not null, rating int, author_id int references author);
-create table note (id int primary key, body text, n int, data jsonb, owner int);
-create table pet (id int primary key, name text, age int, owner int references author);
-insert into author values
-  (1, 'Ann', '1970-01-02', '00000000-0000-0000-0000-000000000001', true, 9007199254740993, 1.10, '{a,b}', '{"k": 1}', '1'),
-  (2, 'Bob', null, null, false, 2, 2, '{}', null, null),
-  (3, null, null, null, null, null, null, null, null, null);
-insert into article select n, 'a' || n, n * 10, 1 + (n + 1) % 2 from generate_series(1, 6) n;`
 
 const KEY = 'a key of a test that is long enough for HS256'
 const TOKEN = await new SignJWT({
@@ -1183,30 +1171,43 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 }
 
 /** Its promises, with a case for each. */
-export const templates = area('templates', { promises: PROMISES, cases: CASES, start })
+export const templates = area('templates', {
+  promises: PROMISES,
+  cases: CASES,
+  start,
+  pages: {
+    'plugins/template/README.md': {
+      'Operations of `POST /v1/query`': {
+        '`create_query_template`': ['create.answer', 'create.admin'],
+        '`execute_query_template`': ['execute.answer', 'permission.filter'],
+        '`drop_query_template`': ['drop.gone', 'drop.admin'],
+        '`set_query_template_comment`': ['comment.set', 'comment.null', 'comment.admin'],
+      },
+      Parameters: {
+        '`select`': ['select.where', 'select.limit-offset', 'select.relationship', 'select.nothing-else'],
+        '`insert`': ['insert.objects', 'insert.values'],
+        '`update`': ['update.where', 'update.set', 'update.inc', 'update.mul'],
+        '`delete`': 'delete.where',
+        '`count`': 'count.where',
+        '`bulk`': ['bulk.parts', 'bulk.nested'],
+      },
+    },
+  },
+})
 
 async function start(t: Test) {
   const server = await testServer(t, { config: { auth: { jwt: { algorithms: ['HS256'], key: KEY } } } })
-  await server.must('run_sql', { sql: SQL })
-  const permit = (type: string, table: string, permission: object, role = 'user') => ({
-    type: `create_${type}_permission`,
-    args: { table, role, permission },
-  })
-  const relate = (type: string, table: string, name: string, on: unknown) => ({
-    type: `create_${type}_relationship`,
-    args: { table, name, using: { foreign_key_constraint_on: on } },
-  })
-  await server.must('bulk', [
-    ...['author', 'article', 'note', 'pet'].map((table) => ({ type: 'track_table', args: table })),
-    relate('object', 'article', 'author', 'author_id'),
-    relate('array', 'author', 'articles', { table: 'article', column: 'author_id' }),
-    relate('object', 'pet', 'master', 'owner'),
-    permit('select', 'article', { columns: ['id', 'title', 'rating'], filter: { author_id: 'X-SERVICE-USER-ID' } }),
-    permit('select', 'article', { columns: ['id', 'title', 'rating'], filter: {}, limit: 2 }, 'few'),
-    permit('select', 'note', { columns: ['id'], filter: {} }),
-    permit('insert', 'note', { check: { owner: 'X-SERVICE-USER-ID' } }),
-    permit('update', 'note', { columns: ['body'], filter: { owner: 'X-SERVICE-USER-ID' } }),
-    permit('delete', 'note', { filter: { owner: 'X-SERVICE-USER-ID' } }),
+  const own = { owner: 'X-SERVICE-USER-ID' }
+  await setUpLibrary(server, [
+    permit('select', 'article', 'user', {
+      columns: ['id', 'title', 'rating'],
+      filter: { author_id: 'X-SERVICE-USER-ID' },
+    }),
+    permit('select', 'article', 'few', { columns: ['id', 'title', 'rating'], filter: {}, limit: 2 }),
+    permit('select', 'note', 'user', { columns: ['id'], filter: {} }),
+    permit('insert', 'note', 'user', { check: own }),
+    permit('update', 'note', 'user', { columns: ['body'], filter: own }),
+    permit('delete', 'note', 'user', { filter: own }),
   ])
   return server
 }

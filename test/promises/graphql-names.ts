@@ -1,0 +1,585 @@
+import { buildClientSchema, getIntrospectionQuery, isEnumType, validateSchema } from 'graphql'
+import type { Test } from 'tap'
+import { alpha, data, fails, invalid, modern as ask } from '../kit/graphql-steps.js'
+import { permit } from '../kit/library.js'
+import { area, type Case, is, like, query, refused, type Step } from '../kit/promises.js'
+import { type As, type TestServer, testServer } from '../kit/server.js'
+
+/** What `/v1/graphql` promises of the names of tables, columns and types, and of enums. */
+const PROMISES = {
+  'custom.table': 'a custom name renames a table, its types and the root fields that derive from it',
+  'custom.root-fields': 'custom root fields rename root fields one by one',
+  'custom.columns': 'custom names of columns apply in selections, conditions, orders, aggregates and writes',
+  'custom.nested': 'and in related rows',
+  'custom.hidden': 'the names of the database do not exist beside the custom ones',
+  'custom.others': 'the JSON API and the older dialect keep the names of the database',
+  'custom.role': 'permissions refer to the columns of the database',
+  'custom.refused': 'unknown keys, names that are not valid and columns that do not exist are refused with a path',
+  'custom.taken': 'a name that another table, function or column has is refused',
+  'custom.removed': 'without a customization the names are those of the database again',
+  'odd.table': 'a table and columns with names that are not valid in GraphQL get others',
+  'odd.reserved': 'a name that is taken or reserved gets a number',
+  'odd.tracked': 'track_table returns the names that it gave',
+  'odd.alpha': 'the older dialect leaves such names out',
+  'odd.words': 'columns may be called true, false and null',
+  'type.scalars': 'integer, real, boolean and text are scalars of GraphQL; other types have the name of PostgreSQL',
+  'type.arrays': 'an array is a list, and one of more dimensions a scalar that holds nested lists',
+  'type.composite': 'a value of a composite type is an object, or its text',
+  'enum.values': 'an enum of PostgreSQL is an enum, in documents and variables, and as a string in a document',
+  'enum.wrong': 'a value that the enum does not have is refused with its path',
+  'enum.not-names': 'an enum with values that are not names in GraphQL is a scalar',
+  'enum.written': 'enums are inserted, updated and keys',
+  'enum-table.values': 'the rows of an enum table are the values of the columns that reference it, for every role',
+  'enum-table.query': 'its values are compared, written and variables',
+  'enum-table.wrong': 'another value is refused in a document, and by the foreign key in a variable',
+  'enum-table.reload': 'new rows are values after reload_metadata',
+  'enum-table.refused': 'a table needs a text key, at most one more column, rows, and values that are names',
+  'enum-table.broken':
+    'a value that is not a name makes the metadata inconsistent, and the columns have their own type',
+  'convention.roots': 'graphql-default: root fields are camelCase',
+  'convention.columns': 'columns, functions and their arguments are camelCase',
+  'convention.aggregates': 'aggregates of related rows are camelCase; relationships keep their names',
+  'convention.arguments': 'arguments, operators, directions and fields of the schema follow the convention',
+  'convention.types': 'types are PascalCase',
+  'convention.custom': 'a custom name stays, and other names derive from it',
+  'convention.enums': 'values of enum tables are upper case, also in responses and variables; enums of PostgreSQL stay',
+  'convention.writes': 'mutations follow the convention',
+  'convention.taken': 'a column keeps its name if the other one is taken',
+  'convention.default': 'without the setting names are those of the database',
+  'convention.relay': 'connections follow the convention',
+} as const
+
+const SQL = `
+create table tbl_author (id int primary key, nm text not null, "odd name" int);
+create table tbl_article (id int primary key, ttl text unique, author_id int references tbl_author);
+insert into tbl_author values (1, 'Ann', 1), (2, 'Bob', 2);
+insert into tbl_article values (1, 'one', 1), (2, 'two', 1), (3, 'three', 2);
+create table town (id int primary key);
+create function towns_of(x int) returns setof town language sql stable as 'select * from town';
+create table "Order Items" (id int primary key, "unit price" int, "2nd" text, "größe" int, "__secret" text, "a b" int, a_b int);
+insert into "Order Items" values (1, 10, 'b', 3, 's', 4, 5);
+create table "Boolean" (id int primary key, item int references "Order Items");
+create table odd ("true" int primary key, "false" boolean, "null" text);
+create type place as (x int, y numeric);
+create table matrix (id int primary key, rows int[][], flat int[], at place, sized numeric, r real, v varchar);
+insert into matrix values (1, '{{1,2},{3,4}}', '{1,2}', row(1, 2.5)::place);
+create type mood as enum ('calm', 'wild');
+create type size as enum ('S', 'very large');
+create table cat (id int primary key, mood mood not null default 'calm', moods mood[], size size);
+create table mood_log (mood mood primary key, note text);
+insert into cat values (1, 'calm', '{calm,wild}', 'S'), (2, 'wild', null, 'very large');
+create table color (value text primary key, comment text);
+insert into color values ('red', 'warm'), ('blue', null);
+create table car (id int primary key, color text references color);
+insert into car values (1, 'red'), (2, 'blue');
+create table keyless (word text);
+create table numbered (id int primary key);
+create table wide (a text primary key, b text, c text);
+create table nothing (word text primary key);
+create table bad_word (word text primary key);
+insert into bad_word values ('a b');
+create table shop_items (item_id int primary key, item_name text, favourite_color text references color, "aB" int, a_b int, extra_data jsonb, mood mood);
+create table item_parts (part_id int primary key, item_id int references shop_items, part_name text);
+insert into shop_items values (1, 'cup', 'red', 1, 2, '{"a": 1}', 'wild'), (2, 'pen', null, 3, 4, '{}', 'calm');
+insert into item_parts values (1, 1, 'lid'), (2, 1, 'ear');
+create function search_items(name_part text) returns setof shop_items language sql stable as
+  $$ select * from shop_items where item_name like '%' || name_part || '%' $$;`
+
+const ANN: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
+const customize = (
+  table: string,
+  configuration: unknown,
+  expected: Parameters<typeof query>[2] = is({ message: 'success' }),
+): Step => query('set_table_customization', { table, configuration }, expected)
+const wrongNames = (configuration: object, path: string, error: RegExp): Step =>
+  customize('tbl_author', configuration, { status: 400, like: { error, path: `$.args.configuration${path}` } })
+const CAMEL = { plugins: { graphql: { namingConvention: 'graphql-default' } } }
+
+interface Servers extends TestServer {
+  /** A server with the convention, which starts when it is first needed. */
+  conventional(): Promise<TestServer>
+}
+const byConvention =
+  (document: string, expected: object, variables?: object): Case<Servers> =>
+  async (t, servers) => {
+    const server = await servers.conventional()
+    const body = JSON.stringify({ query: document, variables })
+    t.same((await server.fetch('/v1/graphql', { method: 'POST', body })).body, { data: expected })
+  }
+
+/** In order: later ones see what earlier ones left. */
+const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
+  'custom.table': [
+    ask(
+      '{ article(where: {id: {_eq: 1}}) { __typename } article_by_pk(id: 1) { title } article_aggregate { __typename aggregate { count } } }',
+      data({
+        article: [{ __typename: 'article' }],
+        article_by_pk: { title: 'one' },
+        article_aggregate: { __typename: 'article_aggregate', aggregate: { count: 3 } },
+      }),
+    ),
+  ],
+  'custom.root-fields': [
+    ask(
+      '{ authors(order_by: {key: asc}) { key } author(key: 2) { name __typename } author_aggregate { aggregate { count } } }',
+      data({
+        authors: [{ key: 1 }, { key: 2 }],
+        author: { name: 'Bob', __typename: 'author' },
+        author_aggregate: { aggregate: { count: 2 } },
+      }),
+    ),
+  ],
+  'custom.columns': [
+    ask(
+      '{ authors(where: {name: {_eq: "Ann"}}, order_by: {odd: desc}) { name odd articles_aggregate { aggregate { count(columns: title) max { title writer } } } } article(distinct_on: writer, order_by: [{writer: asc}, {title: desc}]) { title } }',
+      data({
+        authors: [
+          { name: 'Ann', odd: 1, articles_aggregate: { aggregate: { count: 2, max: { title: 'two', writer: 1 } } } },
+        ],
+        article: [{ title: 'two' }, { title: 'three' }],
+      }),
+    ),
+    ask(
+      'mutation { addAuthor(object: {key: 3, name: "Kim"}) { name } update_author(where: {name: {_eq: "Kim"}}, _set: {name: "Jim"}, _inc: {key: 1}) { returning { key name } } update_author_by_pk(pk_columns: {key: 4}, _set: {odd: 6}) { odd } delete_author_by_pk(key: 4) { odd } }',
+      data({
+        addAuthor: { name: 'Kim' },
+        update_author: { returning: [{ key: 4, name: 'Jim' }] },
+        update_author_by_pk: { odd: 6 },
+        delete_author_by_pk: { odd: 6 },
+      }),
+    ),
+  ],
+  'custom.nested': [
+    ask(
+      'mutation ($o: [article_insert_input!]!) { insert_article(objects: $o, on_conflict: {constraint: tbl_article_ttl_key, update_columns: [writer]}) { affected_rows returning { title writer author { name odd } } } delete_article(where: {title: {_eq: "four"}}) { affected_rows } delete_author(where: {odd: {_eq: 5}}) { affected_rows } }',
+      data({
+        insert_article: {
+          affected_rows: 2,
+          returning: [{ title: 'four', writer: 9, author: { name: 'Eve', odd: 5 } }],
+        },
+        delete_article: { affected_rows: 1 },
+        delete_author: { affected_rows: 1 },
+      }),
+      { variables: { o: [{ id: 9, title: 'four', author: { data: { key: 9, name: 'Eve', odd: 5 } } }] } },
+    ),
+  ],
+  'custom.hidden': ['{ authors { nm } }', '{ authors(where: {nm: {_eq: "x"}}) { key } }', '{ tbl_author { key } }'].map(
+    (document) => ask(document, invalid(/nm|tbl_author/)),
+  ),
+  'custom.others': [
+    alpha('{ tbl_author(where: {nm: {_eq: "Ann"}}) { id nm } }', data({ tbl_author: [{ id: 1, nm: 'Ann' }] })),
+    query('select', { table: 'tbl_article', columns: ['ttl'], where: { id: 1 } }, is([{ ttl: 'one' }])),
+  ],
+  'custom.role': [
+    ask('{ authors(where: {key: {_eq: 1}}) { key name } }', data({ authors: [{ key: 1, name: 'Ann' }] }), { as: ANN }),
+    ask('{ authors { odd } }', invalid(/odd/), { as: ANN }),
+  ],
+  'custom.refused': [
+    wrongNames({ custom: 1 }, '.custom', /unexpected key/),
+    wrongNames({ custom_name: 'a b' }, '.custom_name', /name of GraphQL/),
+    wrongNames({ custom_name: '__a' }, '.custom_name', /name of GraphQL/),
+    wrongNames({ custom_root_fields: { pick: 'x' } }, '.custom_root_fields.pick', /unexpected key/),
+    wrongNames({ column_config: { none: { custom_name: 'x' } } }, '.column_config.none', /does not exist/),
+  ],
+  'custom.taken': [
+    wrongNames({ custom_name: 'article' }, '.custom_name', /"article" is taken/),
+    wrongNames({ custom_name: 'Int' }, '.custom_name', /"Int" is taken/),
+    wrongNames({ column_config: { nm: { custom_name: 'id' } } }, '.column_config.nm', /is taken/),
+    wrongNames({ column_config: { nm: { custom_name: 'articles' } } }, '.column_config.nm', /is taken/),
+    wrongNames(
+      { custom_root_fields: { select: 'towns_of' } },
+      '.custom_root_fields.select',
+      /taken in GraphQL by function "towns_of"/,
+    ),
+    wrongNames(
+      { custom_root_fields: { select: 'town' } },
+      '.custom_root_fields.select',
+      /taken in GraphQL by table "town"/,
+    ),
+    wrongNames(
+      { custom_root_fields: { select: 'x', select_aggregate: 'x' } },
+      '.custom_root_fields.select_aggregate',
+      /./,
+    ),
+    query(
+      'create_object_relationship',
+      { table: 'tbl_article', name: 'writer', using: { foreign_key_constraint_on: 'author_id' } },
+      refused('already-exists', /./, '$.args.name'),
+    ),
+  ],
+  'custom.removed': [
+    customize('tbl_author', null),
+    ask('{ tbl_author_by_pk(id: 2) { nm } }', data({ tbl_author_by_pk: { nm: 'Bob' } })),
+    ask('{ authors { key } }', invalid(/authors/)),
+  ],
+  'odd.table': [
+    ask(
+      '{ Order_Items(where: {unit_price: {_gt: 1}}, order_by: {_2nd: asc}) { unit_price _2nd gr__e _secret a_b __typename } }',
+      data({
+        Order_Items: [{ unit_price: 10, _2nd: 'b', gr__e: 3, _secret: 's', a_b: 5, __typename: 'Order_Items' }],
+      }),
+    ),
+    ask(
+      'mutation { update_Order_Items_by_pk(pk_columns: {id: 1}, _inc: {unit_price: 5}) { unit_price } }',
+      data({ update_Order_Items_by_pk: { unit_price: 15 } }),
+    ),
+  ],
+  'odd.reserved': [
+    ask('{ Order_Items { a_b_2 a_b } }', data({ Order_Items: [{ a_b_2: 4, a_b: 5 }] })),
+    ask('{ Boolean_2 { id } }', data({ Boolean_2: [] })),
+  ],
+  'odd.tracked': [
+    query('run_sql', { sql: 'create table "Order-Items" (id int primary key, "x y" int)' }, { status: 200 }),
+    query(
+      'track_table',
+      'Order-Items',
+      is({ message: 'success', graphql_names: { 'Order-Items': 'Order_Items_2', 'x y': 'x_y' } }),
+    ),
+    query('untrack_table', { table: 'Order-Items' }, { status: 200 }),
+  ],
+  'odd.alpha': [
+    {
+      path: '/v1alpha1/graphql/schema',
+      method: 'GET',
+      expected: like({ schema: /^(?![^]*(Order_Items|unit_price))/ }),
+    },
+  ],
+  'odd.words': [
+    ask(
+      'mutation { insert_odd_one(object: {true: 1, false: false}) { true false null } }',
+      data({ insert_odd_one: { true: 1, false: false, null: null } }),
+    ),
+    ask(
+      '{ odd(order_by: {true: asc}) { true } odd_by_pk(true: 1) { false } }',
+      data({ odd: [{ true: 1 }], odd_by_pk: { false: false } }),
+    ),
+  ],
+  'type.scalars': async (t, server) => {
+    const schema = await schemaOf(t, server)
+    const fields = typeOf(schema, 'matrix')
+    t.match(fields, { id: 'Int!', sized: 'numeric', r: 'Float', v: 'String', at: /^place/ })
+    t.match(typeOf(schema, 'odd'), { false: 'Boolean', null: 'String' })
+  },
+  'type.arrays': [
+    ask(
+      '{ matrix { rows flat } }',
+      data({
+        matrix: [
+          {
+            rows: [
+              [1, 2],
+              [3, 4],
+            ],
+            flat: [1, 2],
+          },
+        ],
+      }),
+    ),
+    ask(
+      'mutation ($r: _int4) { insert_matrix_one(object: {id: 2, rows: $r, flat: [7]}) { rows flat } update_matrix_by_pk(pk_columns: {id: 2}, _set: {rows: [[5, 6]]}) { rows } }',
+      data({ insert_matrix_one: { rows: [[7], [8]], flat: [7] }, update_matrix_by_pk: { rows: [[5, 6]] } }),
+      { variables: { r: [[7], [8]] } },
+    ),
+    ask('{ matrix(where: {rows: {_contains: [[6]]}}) { id } }', data({ matrix: [{ id: 2 }] })),
+    ask('mutation { insert_matrix_one(object: {id: 9, rows: [[1], [2, 3]]}) { id } }', fails('data-exception', /./)),
+  ],
+  'type.composite': [
+    ask('{ matrix(where: {at: {_eq: {x: 1, y: 2.5}}}) { at } }', data({ matrix: [{ at: { x: 1, y: 2.5 } }] })),
+    ask('{ matrix(where: {at: {_eq: "(1,2.5)"}}) { id } }', data({ matrix: [{ id: 1 }] })),
+  ],
+  'enum.values': [
+    ...['{mood: {_eq: wild}}', '{mood: {_in: [wild]}}', '{mood: {_eq: "wild"}}', '{mood: {_gt: calm}}'].map((where) =>
+      ask(`{ cat(where: ${where}) { id mood } }`, data({ cat: [{ id: 2, mood: 'wild' }] })),
+    ),
+    ask(
+      'query ($m: mood!, $l: [mood!]) { cat(where: {mood: {_eq: $m, _in: $l}}) { id } }',
+      data({ cat: [{ id: 2 }] }),
+      {
+        variables: { m: 'wild', l: ['wild', 'calm'] },
+      },
+    ),
+    ask('{ cat(where: {moods: {_contains: [wild]}}) { moods } }', data({ cat: [{ moods: ['calm', 'wild'] }] })),
+  ],
+  'enum.wrong': [
+    ask(
+      '{ cat(where: {mood: {_eq: angry}}) { id } }',
+      invalid(/"angry" does not exist in "mood" enum/, '$.selectionSet.cat.args.where.mood._eq'),
+    ),
+    ask('query ($m: [mood!]) { cat(where: {mood: {_in: $m}}) { id } }', invalid(/mood/, '$.variables.m[1]'), {
+      variables: { m: ['calm', 'angry'] },
+    }),
+    ask('query ($m: mood!) { cat(where: {mood: {_eq: $m}}) { id } }', invalid(/enum mood/, '$.variables.m'), {
+      variables: { m: 5 },
+    }),
+  ],
+  'enum.not-names': [
+    ask('{ __type(name: "size") { kind } }', data({ __type: { kind: 'SCALAR' } })),
+    ask('{ __type(name: "mood") { kind } }', data({ __type: { kind: 'ENUM' } })),
+    ask('{ cat(where: {size: {_eq: "very large"}}) { id size } }', data({ cat: [{ id: 2, size: 'very large' }] })),
+  ],
+  'enum.written': [
+    ask(
+      'mutation ($m: mood!, $all: [cat_insert_input!]!) { insert_cat(objects: $all) { returning { mood moods } } update_cat_by_pk(pk_columns: {id: 3}, _set: {mood: calm, moods: [wild]}) { mood moods } insert_mood_log_one(object: {mood: $m}) { mood } delete_mood_log_by_pk(mood: wild) { mood } delete_cat_by_pk(id: 3) { id } }',
+      data({
+        insert_cat: { returning: [{ mood: 'wild', moods: ['calm'] }] },
+        update_cat_by_pk: { mood: 'calm', moods: ['wild'] },
+        insert_mood_log_one: { mood: 'wild' },
+        delete_mood_log_by_pk: { mood: 'wild' },
+        delete_cat_by_pk: { id: 3 },
+      }),
+      { variables: { m: 'wild', all: [{ id: 3, mood: 'wild', moods: ['calm'] }] } },
+    ),
+  ],
+  'enum-table.values': async (t, server) => {
+    for (const as of [undefined, ANN]) {
+      const type = (await schemaOf(t, server, as)).getType('color_enum')
+      t.same(isEnumType(type) && type.getValues().map(({ name }) => name), ['blue', 'red'])
+    }
+  },
+  'enum-table.query': [
+    ask('{ car(where: {color: {_eq: red}}) { id color } }', data({ car: [{ id: 1, color: 'red' }] })),
+    ask(
+      'query ($c: [color_enum!]!) { car(where: {color: {_in: $c}}) { id } color(order_by: {value: asc}) { value } }',
+      data({ car: [{ id: 2 }], color: [{ value: 'blue' }, { value: 'red' }] }),
+      {
+        variables: { c: ['blue'] },
+      },
+    ),
+    ask(
+      'mutation ($c: color_enum!) { insert_car_one(object: {id: 3, color: $c}) { color } update_car_by_pk(pk_columns: {id: 3}, _set: {color: blue}) { color } delete_car_by_pk(id: 3) { id } }',
+      data({ insert_car_one: { color: 'red' }, update_car_by_pk: { color: 'blue' }, delete_car_by_pk: { id: 3 } }),
+      { variables: { c: 'red' } },
+    ),
+  ],
+  'enum-table.wrong': [
+    ask('{ car(where: {color: {_eq: green}}) { id } }', invalid(/"green" does not exist/)),
+    ask(
+      'mutation ($o: car_insert_input!) { insert_car_one(object: $o) { id } }',
+      fails('constraint-violation', /^Foreign key/),
+      {
+        variables: { o: { id: 9, color: 'green' } },
+      },
+    ),
+  ],
+  'enum-table.reload': [
+    query('insert', { table: 'color', objects: [{ value: 'green' }] }, { status: 200 }),
+    query('reload_metadata', {}, { status: 200 }),
+    ask('{ car(where: {color: {_eq: green}}) { id } }', data({ car: [] })),
+  ],
+  'enum-table.refused': (
+    [
+      ['keyless', /primary key/],
+      ['numbered', /primary key/],
+      ['wide', /only one column/],
+      ['nothing', /no rows/],
+      ['bad_word', /"a b" is not/],
+    ] as const
+  ).map(([table, error]) =>
+    query('track_table', { table, is_enum: true }, refused('unexpected-payload', error, '$.args.table')),
+  ),
+  'enum-table.broken': [
+    query('insert', { table: 'color', objects: [{ value: 'light blue' }] }, { status: 200 }),
+    query('reload_metadata', {}, { status: 200 }),
+    query(
+      'get_inconsistent_metadata',
+      {},
+      like({
+        is_consistent: false,
+        inconsistent_objects: [{ name: 'enum color', reason: /"light blue" is not a valid/ }],
+      }),
+    ),
+    ask('{ car(where: {color: {_eq: "red"}}) { id } }', data({ car: [{ id: 1 }] })),
+    query('delete', { table: 'color', where: { value: 'light blue' } }, { status: 200 }),
+    query('reload_metadata', {}, { status: 200 }),
+    query('get_inconsistent_metadata', {}, like({ is_consistent: true })),
+  ],
+  'convention.roots': async (t, server) => {
+    const schema = await schemaOf(t, await server.conventional())
+    const named = (type: string, part: RegExp) =>
+      Object.keys(typeOf(schema, type))
+        .filter((name) => part.test(name))
+        .sort()
+    t.same(named('query_root', /shop/i), ['shopItems', 'shopItemsAggregate', 'shopItemsByPk'])
+    t.same(named('mutation_root', /shop/i), [
+      'deleteShopItems',
+      'deleteShopItemsByPk',
+      'insertShopItems',
+      'insertShopItemsOne',
+      'updateShopItems',
+      'updateShopItemsByPk',
+      'updateShopItemsMany',
+    ])
+  },
+  'convention.columns': byConvention(
+    '{ shopItemsByPk(itemId: 1) { itemId itemName extraData(path: "a") } searchItems(args: {namePart: "e"}) { itemName } }',
+    { shopItemsByPk: { itemId: 1, itemName: 'cup', extraData: 1 }, searchItems: [{ itemName: 'pen' }] },
+  ),
+  'convention.aggregates': byConvention(
+    '{ shopItems(where: {itemPartsAggregate: {count: {predicate: {_gt: 0}}}}) { itemPartsAggregate { aggregate { count stddevPop { partId } } } item_parts(orderBy: {partId: DESC}) { partName } } }',
+    {
+      shopItems: [
+        {
+          itemPartsAggregate: { aggregate: { count: 2, stddevPop: { partId: 0.5 } } },
+          item_parts: [{ partName: 'ear' }, { partName: 'lid' }],
+        },
+      ],
+    },
+  ),
+  'convention.arguments': byConvention(
+    'query ($w: ShopItemsBoolExp!, $o: [ShopItemsOrderBy!]) { a: shopItems(where: $w, orderBy: $o) { itemId } b: shopItems(distinctOn: itemId, orderBy: [{itemId: DESC_NULLS_LAST}], where: {extraData: {_hasKey: "a"}, itemName: {_isNull: false}}) { itemId } }',
+    { a: [{ itemId: 2 }, { itemId: 1 }], b: [{ itemId: 1 }] },
+    { w: { extraData: { _containedIn: { a: 1 } } }, o: [{ itemId: 'DESC' }] },
+  ),
+  'convention.types': byConvention(
+    '{ shopItems(limit: 1) { __typename } shopItemsAggregate { __typename aggregate { __typename count } } a: __type(name: "ShopItemsBoolExp") { kind } b: __type(name: "StringComparisonExp") { kind } c: __type(name: "shop_items_bool_exp") { kind } }',
+    {
+      shopItems: [{ __typename: 'ShopItems' }],
+      shopItemsAggregate: {
+        __typename: 'ShopItemsAggregate',
+        aggregate: { __typename: 'ShopItemsAggregateFields', count: 2 },
+      },
+      a: { kind: 'INPUT_OBJECT' },
+      b: { kind: 'INPUT_OBJECT' },
+      c: null,
+    },
+  ),
+  'convention.custom': byConvention(
+    '{ articleByPk(id: 1) { __typename title writer } articleAggregate { aggregate { count } } }',
+    {
+      articleByPk: { __typename: 'article', title: 'one', writer: 1 },
+      articleAggregate: { aggregate: { count: 3 } },
+    },
+  ),
+  'convention.enums': byConvention(
+    'query ($c: ColorEnum!) { a: shopItems(where: {favouriteColor: {_eq: RED}}) { favouriteColor mood } b: shopItems(where: {favouriteColor: {_in: [$c]}}) { itemId } }',
+    { a: [{ favouriteColor: 'RED', mood: 'wild' }], b: [{ itemId: 1 }] },
+    { c: 'RED' },
+  ),
+  'convention.writes': byConvention(
+    'mutation { insertShopItemsOne(object: {itemId: 5, itemName: "hat", favouriteColor: BLUE, extraData: {a: 1, b: 2}, item_parts: {data: [{partId: 9, partName: "rim"}]}}) { favouriteColor item_parts { partName } } insertShopItems(objects: {itemId: 5, itemName: "cap"}, onConflict: {constraint: shop_items_pkey, updateColumns: [itemName]}) { affectedRows } updateShopItemsByPk(pkColumns: {itemId: 5}, _deleteKey: {extraData: "b"}) { itemName extraData } deleteItemParts(where: {partId: {_eq: 9}}) { affectedRows } deleteShopItemsByPk(itemId: 5) { itemId } }',
+    {
+      insertShopItemsOne: { favouriteColor: 'BLUE', item_parts: [{ partName: 'rim' }] },
+      insertShopItems: { affectedRows: 1 },
+      updateShopItemsByPk: { itemName: 'cap', extraData: { a: 1 } },
+      deleteItemParts: { affectedRows: 1 },
+      deleteShopItemsByPk: { itemId: 5 },
+    },
+  ),
+  'convention.taken': byConvention('{ shopItemsByPk(itemId: 1) { aB a_b } }', { shopItemsByPk: { aB: 1, a_b: 2 } }),
+  'convention.default': [
+    ask('{ shopItems { itemId } }', invalid(/shopItems/)),
+    ask(
+      '{ shop_items_by_pk(item_id: 1) { item_name favourite_color item_parts_aggregate { aggregate { count } } } }',
+      data({
+        shop_items_by_pk: {
+          item_name: 'cup',
+          favourite_color: 'red',
+          item_parts_aggregate: { aggregate: { count: 2 } },
+        },
+      }),
+    ),
+  ],
+  'convention.relay': async (t, server) => {
+    const document =
+      '{ shopItemsConnection(first: 1, orderBy: {itemId: DESC}) { __typename edges { __typename node { __typename id itemId item_partsConnection: itemPartsConnection { edges { node { partId } } } } } } }'
+    const { body } = await (
+      await server.conventional()
+    ).fetch('/v1beta1/relay', { method: 'POST', body: JSON.stringify({ query: document }) })
+    t.same(body.data?.shopItemsConnection, {
+      __typename: 'ShopItemsConnection',
+      edges: [
+        {
+          __typename: 'ShopItemsEdge',
+          node: {
+            __typename: 'ShopItems',
+            id: btoa('[1, "public", "shop_items", 2]'),
+            itemId: 2,
+            item_partsConnection: { edges: [] },
+          },
+        },
+      ],
+    })
+  },
+}
+
+/** The schema of a role, which is valid. */
+async function schemaOf(t: Test, server: TestServer, as?: As) {
+  const body = JSON.stringify({ query: getIntrospectionQuery() })
+  const schema = buildClientSchema((await server.fetch('/v1/graphql', { method: 'POST', body }, as)).body.data)
+  t.same(validateSchema(schema), [])
+  return schema
+}
+
+/** The types of the fields of an object type. */
+function typeOf(schema: Awaited<ReturnType<typeof schemaOf>>, name: string): Record<string, string> {
+  const type = schema.getType(name)
+  const fields = type && 'getFields' in type ? Object.values(type.getFields()) : []
+  return Object.fromEntries(fields.map((field) => [field.name, String(field.type)]))
+}
+
+/** Its promises, with a case for each. */
+export const graphqlNames = area('graphql-names', {
+  promises: PROMISES,
+  cases: CASES,
+  start,
+  pages: {
+    'plugins/graphql/README.md': {
+      Names: {
+        'root fields': ['convention.roots', 'convention.default'],
+        'columns, functions and their arguments': 'convention.columns',
+        'aggregates of related rows': 'convention.aggregates',
+        'arguments and fields of the schema': 'convention.arguments',
+        operators: 'convention.arguments',
+        types: 'convention.types',
+        directions: 'convention.arguments',
+        'values of enum tables, also in responses': 'convention.enums',
+      },
+      Limits: { '`namingConvention`': ['convention.roots', 'convention.default'] },
+    },
+  },
+})
+
+async function start(t: Test): Promise<Servers> {
+  const server = await testServer(t)
+  const relate = (kind: string, table: string, name: string, on: unknown) => ({
+    type: `create_${kind}_relationship`,
+    args: { table, name, using: { foreign_key_constraint_on: on } },
+  })
+  const tables = ['tbl_author', 'tbl_article', 'town', 'Order Items', 'Boolean', 'odd', 'matrix', 'cat', 'mood_log']
+  await server.must('run_sql', { sql: SQL })
+  await server.must('bulk', [
+    { type: 'track_table', args: { table: 'color', is_enum: true } },
+    ...[...tables, 'car', 'shop_items', 'item_parts'].map((table) => ({ type: 'track_table', args: table })),
+    ...['towns_of', 'search_items'].map((args) => ({ type: 'track_function', args })),
+    relate('array', 'tbl_author', 'articles', { table: 'tbl_article', column: 'author_id' }),
+    relate('object', 'tbl_article', 'author', 'author_id'),
+    relate('array', 'shop_items', 'item_parts', { table: 'item_parts', column: 'item_id' }),
+    {
+      type: 'set_table_customization',
+      args: {
+        table: 'tbl_author',
+        configuration: {
+          custom_name: 'author',
+          custom_root_fields: { select: 'authors', select_by_pk: 'author', insert_one: 'addAuthor' },
+          column_config: {
+            nm: { custom_name: 'name' },
+            'odd name': { custom_name: 'odd' },
+            id: { custom_name: 'key' },
+          },
+        },
+      },
+    },
+    {
+      type: 'set_table_customization',
+      args: {
+        table: 'tbl_article',
+        configuration: { custom_name: 'article', custom_column_names: { ttl: 'title', author_id: 'writer' } },
+      },
+    },
+    permit('select', 'tbl_author', 'user', { columns: ['id', 'nm'], filter: {} }),
+    permit('select', 'car', 'user', { columns: ['id', 'color'], filter: { color: { $ne: 'blue' } } }),
+  ])
+  let second: Promise<TestServer> | undefined
+  const conventional = () => (second ??= testServer(t, { databaseUrl: server.databaseUrl, config: CAMEL }))
+  return { ...server, conventional }
+}

@@ -1,0 +1,486 @@
+import { pathToFileURL } from 'node:url'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import type { Test } from 'tap'
+import { permit, setUpLibrary } from '../kit/library.js'
+import { area, type Case, type Expected, is, like, query, refused, type Step, text } from '../kit/promises.js'
+import { type As, type TestServer, testServer } from '../kit/server.js'
+
+/** What can be a template beside plain queries, and how templates are described, measured and versioned. */
+const PROMISES = {
+  'select.having': 'having and after take parameters',
+  'select.rank': 'query and language of a rank take parameters',
+  'call.arguments': 'a template calls a function, with parameters in its arguments and those of a select',
+  'insert.related': 'the data of related rows is a parameter, or has parameters in its values',
+  'returning.where': 'relationships in returning take the parameters of a select',
+  'message.fields': 'any field of an email or SMS is a parameter',
+  'file.attach': 'file_id and uploader of attach_file are parameters',
+  'plugin.lifted': 'an operation of a plugin that is a query is a template with the permissions of the caller',
+  'plugin.schema': 'other operations take parameters where their plugin says so, checked by their schema',
+  'plugin.fixed': 'what is fixed is checked when the template is created',
+  'plugin.admin': 'an operation for admin is refused to roles, and not listed',
+  'plugin.not-templatable': 'an operation that does not say so cannot be a template',
+  'step.reference': 'an argument is never a reference, and steps of the caller use references as arguments',
+  'dry.header': 'Prefer: tx=rollback runs a template and rolls it back',
+  'dry.argument': 'dry_run as an argument is refused',
+  'format.select': 'a select answers as CSV and NDJSON, too',
+  'format.others': 'other templates do not',
+  'list.parameters': 'GET /v1/template lists templates with the JSON Schema of each parameter',
+  'openapi.valid': 'GET /v1/openapi.json is a valid OpenAPI 3.1 document, with an id for each operation',
+  'openapi.parameters': 'it describes parameters, with types and defaults',
+  'openapi.body': 'it describes bodies, with the columns that are required',
+  'openapi.response': 'it describes responses',
+  'openapi.methods': 'it offers GET for templates that read only',
+  'openapi.role': 'it describes what the role may run, with the columns that the role may give',
+  'openapi.page': 'GET /v1/openapi is a page for browsers',
+  'version.etag': 'a select by primary key answers with the version as ETag',
+  'version.not-modified': 'a GET with that ETag in If-None-Match gets 304 without a body, until the row changes',
+  'version.if-match': 'an update with another version in If-Match is 412, and changes nothing',
+  'version.parameter': 'expect takes the version as a parameter',
+  'usage.calls': 'template_usage lists templates with roles, calls and arguments to plan them',
+  'usage.admin': 'template_usage is for admin',
+  'metric.calls': '/metrics counts the calls of each template by outcome',
+} as const
+
+/** A plugin of somebody else. */
+const PLUGIN = `
+export default {
+  name: 'notebook',
+  setup(host) {
+    const data = host.use('data')
+    const operations = host.use('operations')
+    const lift = ({ where, most }) => operations.lift({ type: 'select', args: { table: 'article', columns: ['id'], order_by: 'id', where, limit: most } })
+    host.operation('find_articles', {
+      formats: true,
+      args: {
+        type: 'object',
+        properties: { where: { type: 'object' }, most: { type: 'integer', minimum: 2 } },
+        required: ['where'],
+        additionalProperties: false,
+      },
+      templatable: { where: 'condition', most: 'count' },
+      lift,
+      run: (args, call) => data.read(lift(args), call),
+    })
+    const echo = async (args) => ({ kind: 'text', text: JSON.stringify(args) })
+    host.operation('shout', {
+      args: {
+        type: 'object',
+        properties: { to: { type: 'string', pattern: '^[a-z]+$' }, loud: { type: 'boolean' } },
+        required: ['to'],
+        additionalProperties: false,
+      },
+      templatable: { to: 'value', loud: 'value' },
+      run: echo,
+    })
+    host.operation('whisper', { admin: true, templatable: { '*': 'text' }, run: echo })
+    host.operation('mumble', { run: echo })
+  },
+}`
+
+const SQL = `
+create function titled(word text, low int default 0) returns setof article language sql stable as
+  $$ select * from article where title like word || '%' and rating >= low $$;
+create table versioned (id int primary key, body text, version int not null default 1);
+insert into versioned values (1, 'one', 1);
+create function next_version() returns trigger language plpgsql as $$ begin new.version = old.version + 1; return new; end $$;
+create trigger next_version before update on versioned for each row execute function next_version();
+create table product (id serial primary key, label text not null, note text, tags int[], made date, double int generated always as (1) stored);`
+
+const ANN: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
+const NOBODY: As = { role: 'nobody' }
+const done = text('{"message":"success"}')
+const param = (name: string, ...fallback: readonly unknown[]) => ({
+  param: name,
+  ...(fallback.length > 0 ? { default: fallback[0] } : {}),
+})
+const make = (name: string, type: string, args: unknown, expected: Expected = done): Step =>
+  query('create_query_template', { name, template: { type, args } }, expected)
+const run = (name: string, args: object, expected: Expected, as?: As): Step =>
+  query('execute_query_template', { name, args }, expected, as)
+const rest = (
+  method: string,
+  call: string,
+  expected: Expected,
+  more: { body?: string; headers?: Record<string, string>; as?: As } = {},
+): Step => ({ method, path: `/v1/template/${call}`, expected, ...more })
+const ids = (...all: readonly number[]) => all.map((id) => ({ id }))
+const VERSIONED = { table: 'versioned', where: { id: param('id') } }
+const documentOf = async (server: TestServer, as?: As) => (await server.fetch('/v1/openapi.json', {}, as)).body
+
+/** In order: later ones see what earlier ones left. */
+const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
+  'select.having': [
+    make('groups', 'select', {
+      table: 'article',
+      columns: ['author_id', { max: 'rating', as: 'best' }],
+      group_by: ['author_id'],
+      having: { best: { $gt: param('above') } },
+    }),
+    run('groups', { above: 50 }, is([{ author_id: 2, best: 60 }])),
+    make('behind', 'select', {
+      table: 'article',
+      columns: ['id'],
+      order_by: ['-rating'],
+      limit: 2,
+      after: { rating: param('rating'), id: param('id') },
+    }),
+    run('behind', { rating: 40, id: 4 }, is(ids(3, 2))),
+  ],
+  'select.rank': [
+    make('ranked', 'select', {
+      table: 'article',
+      columns: ['id'],
+      order_by: [{ rank: { column: 'title', query: param('words'), language: param('language', 'simple') } }, 'id'],
+      limit: 1,
+    }),
+    run('ranked', { words: 'a4' }, is(ids(4))),
+  ],
+  'call.arguments': [
+    make('found', 'call', {
+      function: 'titled',
+      arguments: { word: param('word'), low: param('low', 50) },
+      columns: ['id'],
+      order_by: ['id'],
+      limit: param('limit', null),
+    }),
+    run('found', { word: 'a' }, is(ids(5, 6))),
+    rest('GET', 'found?word=a&low=20&limit=1', is(ids(2))),
+    run('found', { word: 'a' }, refused('permission-denied', /titled/), ANN),
+  ],
+  'insert.related': [
+    make('whole', 'insert', { table: 'author', objects: [{ id: param('id'), articles: { data: param('articles') } }] }),
+    run('whole', { id: 10, articles: [{ id: 100 }, { id: 101 }] }, is({ affected_rows: 3 })),
+    make('values', 'insert', {
+      table: 'author',
+      objects: [{ id: param('id'), articles: { data: [{ id: param('article'), title: 'fixed' }] } }],
+    }),
+    run('values', { id: 11, article: 110 }, is({ affected_rows: 2 })),
+    query('count', { table: 'article', where: { author_id: { $in: [10, 11] } } }, is({ count: 3 })),
+  ],
+  'returning.where': [
+    make('renamed', 'update', {
+      table: 'author',
+      where: { id: param('id') },
+      $set: { name: param('name') },
+      returning: [
+        'name',
+        {
+          name: 'articles',
+          columns: ['id'],
+          where: { id: { $gt: param('above') } },
+          order_by: ['id'],
+          limit: param('most', 1),
+        },
+      ],
+    }),
+    run(
+      'renamed',
+      { id: 10, name: 'Ten', above: 99 },
+      is({ affected_rows: 1, returning: [{ name: 'Ten', articles: ids(100) }] }),
+    ),
+  ],
+  'message.fields': [
+    make('mail', 'send_email', { to: param('to'), from: 'shop@example.com', sub: param('sub'), text: 'Hi' }),
+    run('mail', { to: 'reader@example.com', sub: 'Hello' }, { status: 200 }),
+    make('text', 'send_sms', { to: param('to'), countryCode: 1, message: param('message') }),
+    run('text', { to: 5550100, message: 'Hello' }, { status: 200 }),
+    run('mail', { to: 'reader@example.com' }, refused('invalid-params', 'missing parameter : "sub"')),
+  ],
+  'file.attach': [
+    {
+      path: '/v1/file/cover?pending=true',
+      method: 'POST',
+      body: 'bytes',
+      headers: { 'content-type': 'text/plain', 'x-service-user-id': '1' },
+      expected: { status: 200 },
+    },
+    make('attach', 'attach_file', { file_id: param('id'), uploader: { user_id: param('user'), user_role: 'admin' } }),
+    run(
+      'attach',
+      { id: 'cover', user: 1 },
+      like({ file_id: 'cover', file_status: 'uploaded', file_size: 5, user_id: 1 }),
+      { variables: { 'x-service-user-id': '1' } },
+    ),
+  ],
+  'plugin.lifted': [
+    make('picked', 'find_articles', { where: { id: { $in: param('ids') } }, most: param('most', 5) }),
+    run('picked', { ids: [1, 2, 3] }, is(ids(1, 2, 3))),
+    rest('GET', 'picked?ids=3&ids=2', is(ids(3)), { as: ANN }),
+    run(
+      'picked',
+      { ids: [1], most: 1 },
+      refused('parse-failed', /^when processing parameter "most" : must be >= 2/, '$.args.args.most'),
+    ),
+    run('picked', { ids: [1] }, refused('permission-denied', /article/), NOBODY),
+  ],
+  'plugin.schema': [
+    make('shouted', 'shout', { to: param('to'), loud: param('loud', true) }),
+    run('shouted', { to: 'ann' }, is({ to: 'ann', loud: true })),
+    rest('GET', 'shouted?to=ann&loud=false', is({ to: 'ann', loud: false })),
+    rest('GET', 'shouted?to=ANN', { status: 400, like: { path: '$.to' } }),
+    rest('GET', 'shouted?to=ann', refused('csrf', /./, '$', 403), { headers: { 'sec-purpose': 'prefetch' } }),
+  ],
+  'plugin.fixed': [
+    make('bad', 'shout', { to: 'ANN' }, { status: 400, like: { path: '$.args.template.args.to' } }),
+    make(
+      'bad',
+      'shout',
+      { to: param('to', 'ANN') },
+      { status: 400, like: { path: '$.args.template.args.to.default' } },
+    ),
+    make('bad', 'shout', { to: param('to'), nope: 1 }, { status: 400, like: { path: '$.args.template.args.nope' } }),
+  ],
+  'plugin.admin': [
+    make('whispered', 'whisper', { a: param('a') }),
+    run('whispered', { a: 'x' }, is({ a: 'x' })),
+    run('whispered', { a: 'x' }, refused('access-denied', /./), ANN),
+  ],
+  'plugin.not-templatable': [
+    make(
+      'mumbled',
+      'mumble',
+      {},
+      {
+        status: 400,
+        like: { error: /must be one of .*find_articles, .*shout, whisper/, path: '$.args.template.type' },
+      },
+    ),
+  ],
+  'step.reference': [
+    make('by_title', 'select', { table: 'article', columns: ['id'], where: { title: param('title') } }),
+    run('by_title', { title: { $ref: 'x.title' } }, refused('parse-failed', /^when processing parameter "title"/)),
+    query(
+      'bulk',
+      [
+        { as: 'one', type: 'select', args: { table: 'article', columns: ['title'], where: { id: 3 } } },
+        { type: 'execute_query_template', args: { name: 'by_title', args: { title: { $ref: 'one[0].title' } } } },
+      ],
+      is([[{ title: 'a3' }], ids(3)]),
+    ),
+  ],
+  'dry.header': [
+    make('drop_all', 'delete', { table: 'versioned', where: { id: { $gte: param('from') } } }),
+    rest(
+      'POST',
+      'drop_all?from=0',
+      { status: 200, body: { affected_rows: 1 }, headers: { 'preference-applied': 'tx=rollback' } },
+      {
+        headers: { prefer: 'tx=rollback' },
+      },
+    ),
+    query('count', { table: 'versioned' }, is({ count: 1 })),
+  ],
+  'dry.argument': [
+    run('drop_all', { from: 0, dry_run: true }, { status: 400, like: { error: /dry_run|dry run/ } }),
+    query('count', { table: 'versioned' }, is({ count: 1 })),
+  ],
+  'format.select': [
+    rest(
+      'GET',
+      'by_title?title=a3',
+      { status: 200, text: 'id\r\n3\r\n', headers: { 'content-type': /^text\/csv/ } },
+      {
+        headers: { accept: 'text/csv' },
+      },
+    ),
+    rest(
+      'GET',
+      'by_title?title=a3',
+      { status: 200, text: '{"id":3}\n', headers: { 'content-type': /ndjson/ } },
+      {
+        headers: { accept: 'application/x-ndjson' },
+      },
+    ),
+  ],
+  'format.others': [rest('POST', 'drop_all?from=9', { status: 406 }, { headers: { accept: 'text/csv' } })],
+  'list.parameters': async (t, server) => {
+    const listed = (await server.fetch('/v1/template')).body as { name: string; parameters: object }[]
+    t.match(
+      listed.find(({ name }) => name === 'found'),
+      {
+        name: 'found',
+        type: 'call',
+        parameters: [
+          { name: 'limit', required: false, schema: { type: ['integer', 'null'] } },
+          { name: 'low', required: false, schema: { type: ['integer', 'null'], default: 50 } },
+          { name: 'word', required: true, schema: { type: ['string', 'null'] } },
+        ],
+      },
+    )
+    t.notOk(
+      (await server.fetch('/v1/template', {}, ANN)).body.some(({ name }: { name: string }) => name === 'whispered'),
+    )
+  },
+  'openapi.valid': async (t, server) => {
+    const document = await documentOf(server)
+    const validator = new Validator()
+    t.same(await validator.validate(structuredClone(document)), { valid: true })
+    t.equal(validator.version, '3.1')
+    const operations = Object.values<object>(document.paths).flatMap((path) => Object.values(path))
+    const all = operations.map(({ operationId }: { operationId?: string }) => operationId)
+    t.equal(new Set(all).size, all.length)
+  },
+  'openapi.parameters': async (t, server) => {
+    const { get } = (await documentOf(server)).paths['/v1/template/picked']
+    t.match(get.parameters.slice(-2), [
+      { name: 'ids', in: 'query', required: true, schema: { type: 'array', items: { type: ['integer', 'null'] } } },
+      { name: 'most', in: 'query', required: false, schema: { type: 'integer', minimum: 2, default: 5 } },
+    ])
+  },
+  'openapi.body': async (t, server) => {
+    await server.must('create_query_template', {
+      name: 'add',
+      template: { type: 'insert', args: { table: 'product', objects: param('objects'), returning: ['id'] } },
+    })
+    const { schema } = (await documentOf(server)).paths['/v1/template/add'].post.requestBody.content['application/json']
+    const { items } = schema.properties.objects
+    t.same(items.required, ['label'])
+    t.same(Object.keys(items.properties), ['id', 'label', 'note', 'tags', 'made'])
+    t.match(items.properties, {
+      label: { type: 'string' },
+      note: { type: ['string', 'null'] },
+      made: { format: 'date' },
+    })
+    t.equal(items.additionalProperties, false)
+  },
+  'openapi.response': async (t, server) => {
+    const { paths } = await documentOf(server)
+    const contentOf = (path: string, method: string) => paths[`/v1/template/${path}`][method].responses['200'].content
+    t.match(contentOf('found', 'get')['application/json'].schema, {
+      type: 'array',
+      items: { properties: { id: { type: 'integer' } } },
+    })
+    t.ok(contentOf('found', 'get')['text/csv'])
+    t.match(contentOf('add', 'post')['application/json'].schema.properties, { affected_rows: { type: 'integer' } })
+  },
+  'openapi.methods': async (t, server) => {
+    const { paths } = await documentOf(server)
+    t.same(Object.keys(paths['/v1/template/found']).sort(), ['get', 'post'])
+    t.same(Object.keys(paths['/v1/template/add']), ['post'])
+  },
+  'openapi.role': async (t, server) => {
+    const { paths } = await documentOf(server, ANN)
+    t.ok(paths['/v1/template/by_title'])
+    t.notOk(paths['/v1/template/groups'], 'a column that the role does not see')
+    const { schema } = paths['/v1/template/add'].post.requestBody.content['application/json']
+    t.same(schema.properties.objects.items, {
+      type: 'object',
+      properties: { note: { type: ['string', 'null'] } },
+      additionalProperties: false,
+    })
+    t.same((await documentOf(server, NOBODY)).paths['/v1/template/by_title'], undefined)
+  },
+  'openapi.page': [
+    {
+      path: '/v1/openapi',
+      method: 'GET',
+      bare: true,
+      expected: { status: 200, headers: { 'content-type': /^text\/html/ } },
+    },
+  ],
+  'version.etag': async (t, server) => {
+    await server.must('set_table_version', { table: 'versioned', column: 'version' })
+    await server.must('create_query_template', {
+      name: 'read',
+      template: { type: 'select', args: { ...VERSIONED, columns: ['body'] } },
+    })
+    t.match((await server.fetch('/v1/template/read?id=1')).headers.get('etag'), /^"1;[\w-]+"$/)
+    t.equal((await server.fetch('/v1/template/by_title?title=a1')).headers.get('etag'), null, 'no primary key')
+  },
+  'version.not-modified': async (t, server) => {
+    const etag = (await server.fetch('/v1/template/read?id=1')).headers.get('etag') as string
+    const headers = { 'if-none-match': etag }
+    const again = await server.fetch('/v1/template/read?id=1', { headers })
+    t.same([again.status, again.text, again.headers.get('etag')], [304, '', etag])
+    t.equal((await server.fetch('/v1/template/read?id=1', { headers: { 'if-none-match': '"other"' } })).status, 200)
+    await server.must('update', { table: 'versioned', where: { id: 1 }, $set: { body: 'two' } })
+    const changed = await server.fetch('/v1/template/read?id=1', { headers })
+    t.same([changed.status, changed.body], [200, [{ body: 'two' }]])
+  },
+  'version.if-match': [
+    make('write', 'update', { ...VERSIONED, $set: { body: param('body') } }),
+    rest(
+      'PUT',
+      'write?id=1&body=x',
+      { status: 412, like: { code: 'precondition-failed' } },
+      {
+        headers: { 'if-match': '"99"' },
+      },
+    ),
+    rest('GET', 'read?id=1', is([{ body: 'two' }])),
+    rest('PUT', 'write?id=1&body=x', is({ affected_rows: 1 }), { headers: { 'if-match': '"2"' } }),
+    rest('GET', 'read?id=1', is([{ body: 'x' }])),
+  ],
+  'version.parameter': [
+    make('expecting', 'update', { ...VERSIONED, expect: { version: param('version') }, $set: { body: param('body') } }),
+    run('expecting', { id: 1, version: '2', body: 'y' }, { status: 412, like: { code: 'precondition-failed' } }),
+    run('expecting', { id: 1, version: '3', body: 'y' }, is({ affected_rows: 1 })),
+    make('removing', 'delete', { ...VERSIONED, expect: { version: param('version') } }),
+    run('removing', { id: 1, version: '1' }, { status: 412 }),
+    run('removing', { id: 1, version: '4' }, is({ affected_rows: 1 })),
+  ],
+  'usage.calls': async (t, server) => {
+    const { templates } = (await server.must('template_usage', {})) as { templates: { name: string }[] }
+    const usage = (name: string) => templates.find((each) => each.name === name)
+    t.match(usage('by_title'), { roles: ['user'], calls: 5, total_ms: Number, example: { title: String } })
+    t.match(usage('add'), { roles: ['user'], calls: 0, total_ms: 0 })
+    t.match(usage('whispered'), { roles: [], calls: 2 })
+  },
+  'usage.admin': [query('template_usage', {}, refused('access-denied', /./), ANN)],
+  'metric.calls': async (t, server) => {
+    const { text: metrics } = await server.fetch('/metrics')
+    const count = (outcome: string) =>
+      new RegExp(`rowhouse_template_duration_seconds_count\\{template="by_title",outcome="${outcome}"\\} (\\d+)`).exec(
+        metrics,
+      )?.[1]
+    t.equal(count('ok'), '4')
+    t.equal(count('refused'), '1')
+  },
+}
+
+/** Its promises, with a case for each. */
+export const templateOperations = area('template-operations', {
+  promises: PROMISES,
+  cases: CASES,
+  start,
+  pages: {
+    'plugins/template/README.md': {
+      'Operations of `POST /v1/query`': { '`template_usage`': ['usage.calls', 'usage.admin'] },
+      Parameters: {
+        '`select`': ['select.having', 'select.rank'],
+        '`call`': 'call.arguments',
+        '`insert`': 'insert.related',
+        '`update`': 'version.parameter',
+        '`delete`': 'version.parameter',
+        '`insert`, `update`, `delete`': 'returning.where',
+        '`send_email`, `send_sms` ([notify](../notify/README.md))': 'message.fields',
+        '`attach_file` ([filestore](../filestore/README.md#files-in-transactions))': 'file.attach',
+        'operations of other plugins': ['plugin.lifted', 'plugin.schema'],
+      },
+      Metrics: { '`rowhouse_template_duration_seconds`': 'metric.calls' },
+    },
+  },
+})
+
+async function start(t: Test) {
+  const folder = t.testdir({ 'notebook.mjs': PLUGIN, files: {} })
+  const server = await testServer(t, {
+    files: true,
+    notify: true,
+    builtins: { notebook: pathToFileURL(`${folder}/notebook.mjs`) },
+    config: {
+      dataDir: `${folder}/files`,
+      providers: { email: { default: 'memory', memory: {} }, sms: { default: 'memory', memory: {} } },
+    },
+  })
+  await setUpLibrary(server, [
+    { type: 'run_sql', args: { sql: SQL } },
+    ...['versioned', 'product'].map((table) => ({ type: 'track_table', args: table })),
+    { type: 'track_table', args: { schema: 'svc_catalog', name: 'svc_outbox' } },
+    { type: 'track_function', args: 'titled' },
+    permit('select', 'article', 'user', { columns: ['id', 'title'], filter: { published: true } }),
+    permit('select', 'product', 'user', { columns: ['id'], filter: {} }),
+    permit('insert', 'product', 'user', { check: {}, columns: ['note'], set: { label: 'set' } }),
+  ])
+  return server
+}
