@@ -57,46 +57,6 @@ tap.test('a provider that returns no receipt leaves it unknown whether a message
   t.same(second.handed, [], 'no other provider was asked')
 })
 
-tap.test('an API whose answer cannot be read is not sent a queued message again', async (t) => {
-  const server = await notifyServer(t, FAST)
-  server.email.answers.push(sendError('unknown', 'what is that', { response: '200 <html>', unreadable: true }))
-  const { id } = (await server.send('email', { ...MAIL, queue: true })).body
-  await becomes(server, id, 'unknown')
-  t.equal(server.email.handed.length, 1)
-})
-
-tap.test('long texts of a provider are cut', async (t) => {
-  const server = await notifyServer(t, FAST)
-  const id = `${'i'.repeat(999)}👋${'x'.repeat(1_000_000)}`
-  server.email.answers.push(answering({ id, detail: `a\0b${'d'.repeat(5000)}` }))
-  const { status, body } = await server.send('email', MAIL)
-
-  t.same([status, body.id, body.detail], [200, 'i'.repeat(999), `a\uFFFDb${'d'.repeat(997)}`])
-  t.match(await server.messages(), [{ state: 'sent', provider_id: body.id, detail: body.detail }])
-
-  server.email.answers.push(sendError('refused', `no\0${'n'.repeat(5000)}`))
-  const refused = await server.send('email', MAIL)
-  t.match(refused, { status: 500, body: { code: 'unexpected', state: 'failed' } })
-  t.equal(refused.body.detail, `first: no\uFFFD${'n'.repeat(997)}`)
-})
-
-tap.test('a receipt that the database does not take leaves the message unknown', async (t) => {
-  const server = await notifyServer(t, FAST)
-  const { email } = server
-  // Too long for an index, and nothing in it repeats.
-  const id = Array.from({ length: 1000 }, (_, i) => String.fromCodePoint(0x4e00 + ((i * 7919) % 20_000))).join('')
-  email.answers.push(answering({ id, detail: 'sent' }), answering({ id, detail: 'sent' }))
-
-  t.match(await server.send('email', MAIL), {
-    status: 500,
-    body: { code: 'unexpected', id: /^[0-9a-f-]{36}$/, state: 'unknown', detail: /could not be stored/ },
-  })
-  const queued = (await server.send('email', { ...MAIL, queue: true })).body
-  await becomes(server, queued.id, 'unknown')
-  t.match(await stateOf(server, queued.id), { attempts: 1, provider: 'first', error: /could not be stored/ })
-  t.equal(email.handed.length, 2)
-})
-
 tap.test('a message of which no outcome can be stored is handed over five times at most', async (t) => {
   const server = await notifyServer(t, { ...FAST, queue: { ...FAST.queue, leaseSeconds: 2 } })
   const client = new pg.Client(server.databaseUrl)

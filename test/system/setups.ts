@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { filesOf, testFile } from '../files.js'
 import { spawnThrowaway } from '../kit/cluster.js'
@@ -52,7 +52,7 @@ const IN_ONE_PROCESS: Readonly<Record<string, readonly string[]>> = {
     'notify',
     'outbox',
     'provider-answers',
-    'sends-in-transactions',
+    'services',
     'steps',
   ],
   'a plugin of the server calls functions of the test': ['file-service'],
@@ -74,8 +74,8 @@ export function throughPooler(pool: Pool): Promise<boolean> {
 
 /** The tests of the API on servers of two processes. */
 export function onTwoProcesses(pool: Pool): Promise<boolean> {
-  const left = new Set(Object.values(IN_ONE_PROCESS).flat().map(apiFile))
-  const files = apiFiles().filter((file) => !left.has(file))
+  const left = new Set(Object.values(IN_ONE_PROCESS).flat())
+  const files = apiFiles().filter((file) => !left.has(basename(file, '.test.js')))
   return runAgain(pool, 'two processes', files, { env: { [TEST_PROCESSES]: '2' } })
 }
 

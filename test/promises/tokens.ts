@@ -1,0 +1,469 @@
+import { createHmac } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { exportJWK } from 'jose'
+import type { Test } from 'tap'
+import { area, type Case } from '../kit/promises.js'
+import { ADMIN_SECRET, testServer, type TestServer } from '../kit/server.js'
+import {
+  bearer,
+  CLAIMS,
+  CONSOLE,
+  gate,
+  INVALID,
+  listen,
+  MALFORMED,
+  NOT_HELD,
+  now,
+  pair,
+  type Pair,
+  pem,
+  ROLES,
+  secret,
+  SHOP,
+  token,
+  tokenOf,
+  UNPROVEN,
+  whoIs,
+} from '../kit/who-is.js'
+
+/** Who a caller is by a token, the webhook, or the authenticator of a plugin. */
+const PROMISES = {
+  'token.session': 'a token has the roles, the default role and the variables of its claims',
+  'token.role': 'a role header chooses among the roles of a token, and no other',
+  'token.first-role': 'without a default role the first one applies',
+  'token.headers': 'other headers change nothing of the session of a token',
+  'token.cookie': 'a token is read from the configured cookie, after those in headers',
+  'token.form': 'an Authorization header of another form is refused',
+  'token.refused': 'a token that is not right in everything is refused, with one answer for all reasons',
+  'token.leeway': 'clocks may differ by half a minute',
+  'token.user-id': 'a user id has 1 to 255 characters without control characters',
+  'issuer.named': 'the issuer that the token names checks it, with its key and its claims',
+  'issuer.places': 'each issuer has its header or cookie, and no other’s',
+  'issuer.keys': 'a key that a token contains or points to is never used',
+  'claims.pointers': 'claims are found by JSON pointer',
+  'claims.text': 'claims are found inside a text',
+  'keys.rotation': 'a key set is fetched again for a new key, and its old key ends',
+  'keys.down': 'a key set serves on while its issuer is down; without any set the server is unavailable',
+  'webhook.session': 'the webhook says who a caller is',
+  'webhook.role': 'the webhook’s roles limit the role header',
+  'webhook.asked': 'the webhook gets what tells about the caller, and no unproven variables',
+  'webhook.refuses': 'a caller whom the webhook refuses gets 401, and any other answer is a 500',
+  'webhook.after': 'a secret is proved without the webhook',
+  'plugin.session': 'the authenticator of a plugin decides before tokens and the webhook',
+  'hasura.off': 'X-Hasura-* means nothing unless it is switched on',
+  'hasura.headers': 'with hasuraNames, X-Hasura-* headers mean X-Service-*',
+  'hasura.claims': 'and so do claims, in the namespace of Hasura, too',
+  'hasura.both': 'a request with both names of a header is refused',
+  'refused.reason': 'the reason of a refused token is in the answer only with refusalReasons',
+} as const
+
+const PAGES = {
+  'core/http/README.md': {
+    Authentication: {
+      'An authenticator of a plugin': 'plugin.session',
+      '`Authorization: Bearer <jwt>`, or the session cookie': ['token.session', 'token.cookie'],
+      'The webhook, if configured': ['webhook.session', 'webhook.role'],
+    },
+  },
+} as const
+
+interface Tokens extends TestServer {
+  readonly asked: TestServer
+  readonly hasura: TestServer
+  readonly webhook: Webhook
+  readonly keys: KeySet
+}
+
+const STAFF = pair()
+const PARTNER = 'partner-secret-0123456789abcdef-0123456789'
+const secretKey = (text: string) => Buffer.from(text)
+const TEXTS = 'texts-secret-0123456789abcdef-0123456789'
+
+const USER = {
+  signed_in: true,
+  role: 'user',
+  roles: ['editor', 'user'],
+  via: 'token',
+  variables: { 'x-service-user-id': '12', 'x-service-org': 'a', 'x-service-role': 'user' },
+}
+const ANONYMOUS = {
+  signed_in: false,
+  role: 'anonymous',
+  via: 'anonymous',
+  variables: { 'x-service-user-id': '0', 'x-service-role': 'anonymous' },
+}
+
+const CASES: Record<keyof typeof PROMISES, Case<Tokens>> = {
+  'token.session': async (t, server) => {
+    t.same((await whoIs(server, [bearer(await token())])).body, USER)
+  },
+  'token.role': async (t, server) => {
+    const line = bearer(await token())
+    // The same token again, so that it is also known already.
+    for (const role of ['editor', 'user', 'editor'])
+      t.match((await whoIs(server, [line, `X-Service-Role: ${role}`])).body, {
+        role,
+        variables: { 'x-service-role': role },
+      })
+    t.match(await whoIs(server, [line, 'X-Service-Role: admin']), NOT_HELD)
+  },
+  'token.first-role': async (t, server) => {
+    t.match((await whoIs(server, [bearer(await tokenOf({}))])).body, { role: 'user', roles: ['user', 'editor'] })
+  },
+  'token.headers': async (t, server) => {
+    t.same((await whoIs(server, [bearer(await token()), ...UNPROVEN])).body, USER)
+  },
+  'token.cookie': async (t, server) => {
+    const cookie = `Cookie: a=b; rowhouse_session=${await token()}`
+    t.same((await whoIs(server, [cookie])).body, { ...USER, via: 'cookie' })
+    t.match((await whoIs(server, [cookie, bearer(await tokenOf({}))])).body, {
+      via: 'token',
+      roles: ['user', 'editor'],
+    })
+    t.equal((await whoIs(server, [cookie, bearer('a.b.c')])).status, 401)
+    t.equal((await whoIs(server, ['Cookie: rowhouse_session=gone'])).status, 401)
+    t.match((await whoIs(server, [`Cookie: other=${await token()}`])).body, ANONYMOUS)
+  },
+  'token.form': async (t, server) => {
+    for (const value of ['Bearer', 'Bearer a b', 'Basic YTpi', 'a.b.c', 'Bearer,a', ''])
+      t.match(
+        await whoIs(server, [`Authorization: ${value}`]),
+        { status: 400, body: { code: 'malformed-authorization-header' } },
+        value,
+      )
+  },
+  'token.refused': async (t, server) => {
+    const [head = '', payload = '', signature = ''] = (await token()).split('.')
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+    const hmac = (key: string) => {
+      const text = `${part({ alg: 'HS256' })}.${payload}`
+      return `${text}.${createHmac('sha256', key).update(text).digest('base64url')}`
+    }
+    const wrong: Record<string, string> = {
+      'expired beyond the leeway': await token({ exp: now() - 31 }),
+      'not valid yet': await token({ nbf: now() + 60 }),
+      'without exp': await token({ exp: undefined }),
+      'exp of the wrong type': await token({ exp: '9999999999' as never }),
+      'wrong issuer': await token({ iss: 'other' }),
+      'no issuer': await token({ iss: undefined }),
+      'wrong audience': await token({ aud: 'other' }),
+      'no audience': await token({ aud: undefined }),
+      oversized: await token({ padding: 'x'.repeat(8000) }),
+      'another key': await token({}, pair().privateKey),
+      'no algorithm': `${part({ alg: 'none' })}.${payload}.`,
+      'no algorithm, with a signature': `${part({ alg: 'none' })}.${payload}.${signature}`,
+      'the public key as shared secret': hmac(pem(SHOP)),
+      'a changed payload': [
+        head,
+        part({ ...CLAIMS, rowhouse: { 'x-service-allowed-roles': ['admin'] } }),
+        signature,
+      ].join('.'),
+      'two parts': `${head}.${payload}`,
+      'no token': 'x',
+      'no roles': await token({ rowhouse: {} }),
+      'no claims': await token({ rowhouse: undefined }),
+      'roles that are no list': await tokenOf({ 'x-service-allowed-roles': 'admin' }),
+      'an empty list of roles': await tokenOf({ 'x-service-allowed-roles': [] }),
+      'a role that is no name': await tokenOf({ 'x-service-allowed-roles': ['a b'] }),
+      'a default role that is not held': await tokenOf({ 'x-service-default-role': 'admin' }),
+      'a number that JSON does not represent': await tokenOf({ 'x-service-user-id': 2 ** 60 }),
+      'a variable that is a list': await tokenOf({ 'x-service-a': [1] }),
+      'a variable with a NUL': await tokenOf({ 'x-service-a': 'a\0' }),
+      'a variable with an odd name': await tokenOf({ 'x-service-a_b': 'a' }),
+      'two names of one claim': await tokenOf({ 'x-service-a': '1', 'X-Service-A': '2' }),
+    }
+    for (const [name, text] of Object.entries(wrong)) {
+      const { status, body } = await whoIs(server, [bearer(text)])
+      t.same([status, body], [401, INVALID], name)
+    }
+  },
+  'token.leeway': async (t, server) => {
+    t.equal((await whoIs(server, [bearer(await token({ exp: now() - 15, nbf: now() + 20 }))])).status, 200)
+  },
+  'token.user-id': async (t, server) => {
+    for (const id of ['', 'a\nb', 'a\u007f', 'x'.repeat(256)])
+      t.equal((await whoIs(server, [bearer(await tokenOf({ 'x-service-user-id': id }))])).status, 401)
+    for (const id of ['auth0|5f0c', 'é'.repeat(255), '-', '7f2c1f6e-0d5c-4b52-9a1f-3d3b0f9a4f11'])
+      t.equal(
+        (await whoIs(server, [bearer(await tokenOf({ 'x-service-user-id': id }))])).body.variables['x-service-user-id'],
+        id,
+      )
+  },
+  'issuer.named': async (t, server) => {
+    const staff = { iss: 'staff', staff: { 'x-service-allowed-roles': ['staff'] } }
+    t.match((await whoIs(server, [bearer(await token(staff, STAFF.privateKey))])).body, { role: 'staff', via: 'token' })
+    t.equal((await whoIs(server, [bearer(await token(staff))])).status, 401, 'the key of another issuer')
+    t.equal((await whoIs(server, [bearer(await token({ iss: ['shop'] as never }))])).status, 401)
+    const noAudience = { ...staff, aud: undefined, iss: 'staff' }
+    t.equal((await whoIs(server, [bearer(await token(noAudience, STAFF.privateKey))])).status, 200, 'it asks for none')
+  },
+  'issuer.places': async (t, server) => {
+    const [shop, partner] = [await token(), await token({ iss: 'anybody' }, secretKey(PARTNER))]
+    const staff = await token({ iss: 'staff', staff: { 'x-service-allowed-roles': ['staff'] } }, STAFF.privateKey)
+    t.match((await whoIs(server, [`Cookie: staff_session=${staff}`])).body, { role: 'staff', via: 'cookie' })
+    t.match((await whoIs(server, [`X-Partner-Token: ${partner}`])).body, { role: 'user', via: 'token' })
+    for (const line of [
+      `Cookie: staff_session=${shop}`,
+      `Cookie: rowhouse_session=${staff}`,
+      `X-Partner-Token: ${shop}`,
+      bearer(partner),
+    ])
+      t.equal((await whoIs(server, [line])).status, 401)
+  },
+  'issuer.keys': async (t, server) => {
+    const rogue = pair()
+    const jwk = await exportJWK(rogue.publicKey)
+    let fetched = 0
+    const own = await listen(t, (_, res) => (fetched++, res.end(JSON.stringify({ keys: [{ ...jwk, kid: 'rogue' }] }))))
+    for (const header of [{ jwk }, { jku: own, kid: 'rogue' }, { x5u: own, kid: 'rogue' }])
+      t.equal((await whoIs(server, [bearer(await token({}, rogue.privateKey, header))])).status, 401)
+    t.equal(fetched, 0)
+  },
+  'claims.pointers': async (t, { hasura }) => {
+    const claims = {
+      iss: 'pointers',
+      rowhouse: undefined,
+      sub: '42',
+      realm: { roles: ['a', 'b'] },
+      'https://x.example/role': 'b',
+      orgs: ['north'],
+    }
+    t.match((await whoIs(hasura, [bearer(await token(claims, secretKey(PARTNER)))])).body, {
+      role: 'b',
+      roles: ['a', 'b'],
+      variables: { 'x-service-user-id': '42', 'x-service-org': 'north' },
+    })
+  },
+  'claims.text': async (t, { hasura }) => {
+    const texts = (app: unknown) => token({ iss: 'texts', rowhouse: undefined, app }, secretKey(TEXTS))
+    const line = bearer(await texts({ 'a/b': JSON.stringify({ ...ROLES, 'x-service-user-id': '3' }) }))
+    t.match((await whoIs(hasura, [line])).body, { role: 'user', variables: { 'x-service-user-id': '3' } })
+    for (const wrong of [{ 'a/b': ROLES }, { 'a/b': '{' }, { 'a/b': '"user"' }, {}])
+      t.equal((await whoIs(hasura, [bearer(await texts(wrong))])).status, 401)
+  },
+  'keys.rotation': async (t, { hasura, keys }) => {
+    const [first, second] = [pair(), pair()]
+    const signed = async ({ privateKey }: Pair, kid: string) =>
+      bearer(await token({ iss: 'keys' }, privateKey, { kid }))
+    await keys.set(first, 'one')
+    t.equal((await whoIs(hasura, [await signed(first, 'one')])).status, 200)
+    t.equal((await whoIs(hasura, [await signed(first, 'one')])).status, 200)
+    t.equal(keys.asked, 1, 'a known key is not fetched again')
+    await keys.set(second, 'two')
+    t.equal((await whoIs(hasura, [await signed(second, 'two')])).status, 200)
+    t.equal((await whoIs(hasura, [await signed(first, 'one')])).status, 401)
+    t.equal((await whoIs(hasura, [await signed(first, 'two')])).status, 401)
+  },
+  'keys.down': async (t, { hasura, keys }) => {
+    const third = pair()
+    const signed = async (iss: string) => bearer(await token({ iss }, third.privateKey, { kid: 'three' }))
+    await keys.set(third, 'three')
+    t.equal((await whoIs(hasura, [await signed('keys')])).status, 200)
+    keys.broken = true
+    t.equal((await whoIs(hasura, [await signed('keys')])).status, 200)
+    t.match(await whoIs(hasura, [await signed('never')]), { status: 503, body: { code: 'unavailable' } })
+  },
+  'webhook.session': async (t, { asked, webhook }) => {
+    webhook.answer = [200, { 'X-Service-Role': 'user', 'X-Service-User-Id': 7, 'X-Service-Org': 'a', ttl: 5 }]
+    t.same((await whoIs(asked, [bearer('seven')])).body, {
+      signed_in: true,
+      role: 'user',
+      via: 'webhook',
+      variables: { 'x-service-role': 'user', 'x-service-user-id': '7', 'x-service-org': 'a' },
+    })
+    t.match((await whoIs(asked, ['Cookie: a=b'])).body, { via: 'cookie' })
+  },
+  'webhook.role': async (t, { asked, webhook }) => {
+    t.match(await whoIs(asked, ['X-Service-Role: admin']), NOT_HELD)
+    webhook.answer = [200, { 'x-service-allowed-roles': 'user, editor' }]
+    t.match((await whoIs(asked, [])).body, { role: 'user', roles: ['user', 'editor'] })
+    t.match((await whoIs(asked, ['X-Service-Role: editor'])).body, { role: 'editor' })
+    t.match(await whoIs(asked, ['X-Service-Role: admin']), NOT_HELD)
+  },
+  'webhook.asked': async (t, { asked, webhook }) => {
+    const lines = [
+      'Cookie: a=1',
+      'Cookie: b=2',
+      'X-Service-User-Id: 1',
+      'X-Service-CSRF: 1',
+      'X-Service-Role: user',
+      'X-Tenant: t',
+    ]
+    await whoIs(asked, [...lines, 'Origin: http://x', 'Content-Type: text/plain'])
+    const { headers, method } = webhook.asked.at(-1)!
+    t.match([method, headers], ['GET', { cookie: 'a=1; b=2', 'x-tenant': 't', 'x-service-role': 'user' }])
+    for (const name of ['x-service-user-id', 'x-service-csrf', 'origin', 'content-type']) t.notOk(name in headers, name)
+  },
+  'webhook.refuses': async (t, { asked, webhook }) => {
+    webhook.answer = [401, {}]
+    const refused = await whoIs(asked, [bearer('x')])
+    t.same([refused.status, refused.body], [401, INVALID])
+    for (const answer of [
+      [403, {}],
+      [302, ''],
+      [204, ''],
+      [200, 'no json'],
+      [200, []],
+      [200, {}],
+      [200, { 'x-service-role': 'a b' }],
+      [200, { 'x-service-role': 'a', 'x-service-user-id': 'a\nb' }],
+      [200, { 'x-service-role': 'a', 'x-service-b': {} }],
+      [200, { 'x-service-role': 'a', padding: 'x'.repeat(70_000) }],
+    ] as const) {
+      webhook.answer = answer
+      t.match(
+        await whoIs(asked, []),
+        { status: 500, body: { code: 'unexpected' } },
+        JSON.stringify(answer).slice(0, 60),
+      )
+    }
+  },
+  'webhook.after': async (t, { asked, webhook }) => {
+    const { length } = webhook.asked
+    t.match((await whoIs(asked, [secret()])).body, { role: 'admin', via: 'admin-secret' })
+    t.match((await whoIs(asked, [gate(), 'X-Service-Role: user'])).body, { role: 'user', via: 'gateway' })
+    t.equal((await whoIs(asked, [secret('wrong')])).status, 401)
+    t.equal(webhook.asked.length, length)
+  },
+  'plugin.session': async (t, { asked, webhook }) => {
+    const signedIn = await asked.fetch('/console/session', {
+      method: 'POST',
+      body: '{}',
+      headers: { 'sec-fetch-site': 'same-origin' },
+    })
+    const [cookie] = (signedIn.headers.get('set-cookie') ?? '').split(';')
+    const { length } = webhook.asked
+    const { port } = new URL(asked.url)
+    const { body } = await asked.bare('/console/session', { headers: { cookie: cookie! } })
+    t.match(body, { role: 'admin', via: 'cookie' })
+    t.equal(webhook.asked.length, length, 'the webhook is not asked')
+    t.ok(cookie!.startsWith(`rowhouse-${port}=`))
+  },
+  'hasura.off': async (t, server) => {
+    t.same((await whoIs(server, [`X-Hasura-Admin-Secret: ${ADMIN_SECRET}`, 'X-Hasura-User-Id: 3'])).body, ANONYMOUS)
+    t.same((await whoIs(server, [bearer(await token()), 'X-Hasura-Role: editor'])).body, USER)
+    const claims = { rowhouse: undefined, 'https://hasura.io/jwt/claims': { 'x-hasura-allowed-roles': ['user'] } }
+    t.equal((await whoIs(server, [bearer(await token(claims))])).status, 401)
+  },
+  'hasura.headers': async (t, { hasura }) => {
+    const lines = [`X-Hasura-Admin-Secret: ${ADMIN_SECRET}`, 'x-hasura-role: user', 'X-HASURA-USER-ID: 3']
+    const both = {
+      'x-service-role': 'user',
+      'x-service-user-id': '3',
+      'x-hasura-role': 'user',
+      'x-hasura-user-id': '3',
+    }
+    t.same((await whoIs(hasura, lines)).body, { signed_in: true, role: 'user', via: 'admin-secret', variables: both })
+    t.equal((await whoIs(hasura, ['X-Hasura-Admin-Secret: guessed'])).status, 401)
+    t.match(await whoIs(hasura, ['X-Hasura-Role: admin']), NOT_HELD)
+    t.match((await whoIs(hasura, ['X-Hasura-User-Id: 3'])).body, {
+      role: 'anonymous',
+      variables: { 'x-hasura-user-id': '0' },
+    })
+    t.match(await whoIs(hasura, ['X_Hasura_User_Id: 1']), MALFORMED)
+  },
+  'hasura.claims': async (t, { hasura }) => {
+    const claims = {
+      'X-Hasura-Allowed-Roles': ['user', 'editor'],
+      'x-hasura-default-role': 'editor',
+      'x-hasura-user-id': '12',
+    }
+    const user = { role: 'editor', variables: { 'x-service-user-id': '12', 'x-hasura-user-id': '12' } }
+    const spaces = [{ rowhouse: claims }, { rowhouse: undefined, 'https://hasura.io/jwt/claims': claims }]
+    for (const space of spaces) {
+      const line = bearer(await token({ iss: 'hasura', ...space }, secretKey(ADMIN_SECRET)))
+      t.match(await whoIs(hasura, [line]), { status: 200, body: user })
+      t.match((await whoIs(hasura, [line, 'X-Hasura-Role: user'])).body, { role: 'user' })
+    }
+    const twice = { iss: 'hasura', rowhouse: { ...claims, 'x-service-user-id': '13' } }
+    t.equal((await whoIs(hasura, [bearer(await token(twice, secretKey(ADMIN_SECRET)))])).status, 401)
+  },
+  'hasura.both': async (t, { hasura }) => {
+    t.match(await whoIs(hasura, [secret(), 'X-Hasura-Org: 1', 'X-Service-Org: 2']), MALFORMED)
+  },
+  'refused.reason': async (t, { hasura }) => {
+    const text = await token({ iss: 'pointers', exp: undefined }, secretKey(PARTNER))
+    const { status, body } = await whoIs(hasura, [bearer(text)])
+    t.same([status, body], [401, { ...INVALID, internal: { reason: 'missing required "exp" claim' } }])
+  },
+}
+
+/** Its promises, with a case for each. */
+export const tokens = area('tokens', { promises: PROMISES, pages: PAGES, cases: CASES, start })
+
+async function start(t: Test): Promise<Tokens> {
+  const webhook: Webhook = { answer: [200, {}], asked: [] }
+  const hook = await listen(t, (req, res) => {
+    webhook.asked.push(req)
+    const [status, answer] = webhook.answer
+    res.writeHead(status, { location: '/elsewhere' }).end(typeof answer === 'string' ? answer : JSON.stringify(answer))
+  })
+  const keys = await keySet(t)
+  // Refused tokens are not what their promises are about.
+  const http = { failedAuthPerMinute: 10_000 }
+  const es256 = (more: object) => ({ algorithms: ['ES256'], ...more })
+  const hs256 = (key: string, more: object) => ({ algorithms: ['HS256'], key, ...more })
+  const server = await testServer(t, {
+    builtins: CONSOLE,
+    config: {
+      http,
+      auth: {
+        jwt: [
+          es256({ key: pem(SHOP), issuer: 'shop', audience: 'rowhouse' }),
+          es256({ key: pem(STAFF), issuer: 'staff', cookie: 'staff_session', claims: { namespacePath: '/staff' } }),
+          hs256(PARTNER, { header: 'X-Partner-Token' }),
+        ],
+      },
+    },
+  })
+  const other = (auth: object, more: object = {}) =>
+    testServer(t, {
+      builtins: CONSOLE,
+      databaseUrl: server.databaseUrl,
+      config: { auth, http: { ...http, ...more } },
+    })
+  const asked = await other({ webhook: { url: hook } })
+  const jwks = { jwksTimeoutMs: 60_000, jwksCooldownMs: 0, jwksMaxAgeMs: 0 }
+  const pointers = {
+    allowedRoles: '/realm/roles',
+    defaultRole: '/https:~1~1x.example~1role',
+    variables: { 'x-service-user-id': '/sub', 'x-service-org': '/orgs/0' },
+  }
+  const jwt = [
+    es256({ jwksUrl: keys.url, issuer: 'keys', ...jwks, jwksMaxAgeMs: 60_000 }),
+    es256({ jwksUrl: `${keys.url}never`, issuer: 'never', ...jwks }),
+    hs256(PARTNER, { issuer: 'pointers', claims: pointers }),
+    hs256(TEXTS, { issuer: 'texts', claims: { format: 'stringified_json', namespacePath: '/app/a~1b' } }),
+    hs256(ADMIN_SECRET, { issuer: 'hasura' }),
+  ]
+  const hasura = await other({ hasuraNames: true, jwt }, { refusalReasons: true })
+  return { ...server, asked, hasura, webhook, keys }
+}
+
+interface Webhook {
+  answer: readonly [status: number, answer: unknown]
+  readonly asked: IncomingMessage[]
+}
+
+interface KeySet {
+  readonly url: string
+  readonly asked: number
+  broken: boolean
+  /** Makes a key the only one. */
+  set(key: Pair, kid: string): Promise<void>
+}
+
+async function keySet(t: Test): Promise<KeySet> {
+  let keys: object[] = []
+  const set = { url: '', asked: 0, broken: false }
+  set.url = await listen(t, ({ url }, res) => {
+    if (set.broken || url === '/never') return res.writeHead(500).end()
+    set.asked++
+    return res.end(JSON.stringify({ keys }))
+  })
+  return Object.assign(set, {
+    set: async ({ publicKey }: Pair, kid: string) => {
+      keys = [{ ...(await exportJWK(publicKey)), kid, alg: 'ES256' }]
+    },
+  })
+}
