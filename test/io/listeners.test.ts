@@ -1,13 +1,10 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
-import type { ConfigError } from '../../core/host/config.js'
 import { type Server, startServer } from '../../core/host/server.js'
 import { freshDatabase } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
@@ -66,115 +63,6 @@ t.test('a plugin with a listener of its own is served there, and only there', as
   })
 })
 
-t.test('pages of a plugin are linked where they are', async (t) => {
-  const { server } = await serve(t, { listeners: [{ plugins: ['b'], port: 0 }] })
-  const links = async ({ url }: { url: string }) =>
-    (JSON.parse((await ask(url, { headers: { accept: 'application/json' } })).body) as { links: object[] }).links
-
-  t.same(await Promise.all(server.addresses.map(links)), [
-    [{ title: 'Page of a', href: '/a' }],
-    [{ title: 'Page of b', href: '/b' }],
-  ])
-})
-
-t.test('middleware and authenticators of any plugin are in force everywhere', async (t) => {
-  const { server } = await serve(t, { listeners: [{ plugins: ['b'], port: 0 }] })
-  const headers = { 'x-key': 'of a' }
-
-  for (const [index, { url }] of server.addresses.entries()) {
-    const answer = await ask(`${url}/${'ab'[index]}`, { headers })
-    t.match(answer, { status: 200, body: 'keyholder', headers: { 'x-passed': 'a, b' } })
-  }
-})
-
-t.test('limits count for all listeners together', async (t) => {
-  const http = { failedAuthPerMinute: 1, maxConcurrentRequests: 1, listeners: [{ plugins: ['b'], port: 0 }] }
-  const { server } = await serve(t, http)
-  const [a, b] = server.addresses.map(({ url }) => url) as [string, string]
-  const wrong = { headers: { 'x-service-admin-secret': 'wrong' } }
-
-  t.match(await ask(`${a}/a`, wrong), { status: 401 })
-  t.match(await ask(`${b}/b`, wrong), { status: 429 })
-  const busy = slow(`${a}/a`, 'POST', ADMIN)
-  await until('there is no room', async () => (await ask(`${b}/b`)).status === 503)
-  busy.end('over')
-  t.match(await busy.answer, { status: 200, body: 'over' })
-  t.match(await ask(`${b}/b`), { status: 200 })
-})
-
-t.test(
-  'metrics and the names of probes need the admin secret, unless the setting of a listener opens them',
-  async (t) => {
-    const path = join(newFolder(t), 'b')
-    const listeners = [
-      { plugins: [], port: 0, metrics: 'open' },
-      { plugins: ['b'], socket: { path } },
-    ]
-    const { server } = await serve(t, { listeners })
-    const [main, own] = server.addresses.map(({ url }) => url)
-    const places: [string, Asked, boolean][] = [
-      [main!, {}, false],
-      [main!, { headers: ADMIN }, true],
-      ['http://any', { socketPath: path }, false],
-      ['http://any', { socketPath: path, headers: ADMIN }, true],
-      [own!, {}, true],
-    ]
-    for (const [url, as, open] of places) {
-      t.match(await ask(`${url}/metrics`, as), { status: open ? 200 : 401 })
-      t.match(await ask(`${url}/readyz`, as), {
-        status: 200,
-        body: open ? /^{"status":"ready","probes":/ : '{"status":"ready"}',
-      })
-    }
-    t.match(await ask(`${own}/a`), { status: 404 }, 'no plugin is served on the listener of the metrics')
-
-    const { server: other } = await serve(t, {
-      metrics: 'open',
-      listeners: [{ plugins: ['b'], port: 0, metrics: 'secret' }],
-    })
-    const [open, closed] = other.addresses.map(({ url }) => url)
-    t.match(await ask(`${open}/metrics`), { status: 200 })
-    t.match(await ask(`${closed}/metrics`), { status: 401 })
-  },
-)
-
-t.test('one may be on a unix socket', async (t) => {
-  const path = join(newFolder(t), 'b')
-  const listeners = [{ plugins: ['b'], socket: { path } }]
-
-  const { server } = await serve(t, { listeners })
-  t.match(server.addresses, [{ plugins: ['a'] }, { url: `unix:${path}`, plugins: ['b'] }])
-  t.match(await ask('http://any/b', { socketPath: path }), { status: 200 })
-  t.match(await ask('http://any/a', { socketPath: path }), { status: 404 })
-  t.match(await ask(`${server.url}/b`), { status: 404 })
-
-  await t.test('over which the gateway is believed, and nobody else is', async (t) => {
-    await server.close()
-    const auth = { mode: 'gateway', adminSecret: ADMIN_SECRET, gatewaySecret: 'the secret of a gateway' }
-    const gateway = await serve(t, { listeners }, auth)
-    const headers = { 'x-service-role': 'editor' }
-    t.match(await ask('http://any/b', { socketPath: path, headers }), { status: 200, body: 'editor' })
-    t.match(await ask(`${gateway.server.url}/a`, { headers }), { status: 401, body: /from its gateway only/ })
-  })
-  await t.test('the others still need its secret', async (t) => {
-    const needed = (setting: string) => ({
-      message: `auth.gatewaySecret is required when auth.mode is "gateway" and ${setting} is not set`,
-    })
-    await t.rejects(serve(t, { listeners }, { mode: 'gateway' }), needed('http.socket'))
-    const other = { socket: { path: join(newFolder(t), 'a') }, listeners: [{ plugins: ['b'], port: 0 }] }
-    await t.rejects(serve(t, other, { mode: 'gateway' }), needed('http.listeners[0].socket'))
-  })
-})
-
-t.test('no listener is open to the world without a way to authenticate', async (t) => {
-  const listeners = [{ plugins: ['b'], host: '0.0.0.0', port: 0 }]
-
-  await t.rejects(serve(t, { listeners }, { adminSecret: undefined }), {
-    message: /^refusing to listen on 0\.0\.0\.0 without a way to authenticate/,
-  })
-  await t.resolves(serve(t, { listeners: [{ ...listeners[0], host: '127.0.0.1' }] }, { adminSecret: undefined }))
-})
-
 t.test('the end comes to all at once, and no request under way is lost', async (t) => {
   const { server, main, files } = await withFiles(t, { drainDelayMs: patience(2_000) })
   const upload = slow(`${files}/v1/file/late`, 'PUT', FILE)
@@ -196,112 +84,7 @@ t.test('the end comes to all at once, and no request under way is lost', async (
   await closed
 })
 
-t.test('a port that is taken is named with its setting, and nothing stays open', async (t) => {
-  const taken = createServer().listen(0, '127.0.0.1')
-  await once(taken, 'listening')
-  t.teardown(() => taken.close())
-  const { port } = taken.address() as AddressInfo
-  const free = createServer().listen(0, '127.0.0.1')
-  await once(free, 'listening')
-  const main = (free.address() as AddressInfo).port
-  free.close()
-
-  // The delay of a drain is not for a server that never was ready.
-  await t.rejects(serve(t, { port: main, drainDelayMs: 3_600_000, listeners: [{ plugins: ['b'], port }] }), {
-    message: `127.0.0.1:${port} is in use by another program: choose another port (http.listeners[0].port)`,
-  })
-  t.ok(await isRefused(`http://127.0.0.1:${main}`))
-  const path = join(newFolder(t), 'file')
-  writeFileSync(path, '')
-  await t.rejects(serve(t, { listeners: [{ plugins: ['b'], socket: { path } }] }), {
-    message: /^http\.listeners\[0\]\.socket\.path: cannot listen on .*: the file exists and is not a socket$/,
-  })
-})
-
-t.test('what cannot be right is refused with its place', async (t) => {
-  const socket = { path: '/tmp/never' }
-  const wrong: [object[], string[]][] = [
-    [
-      [
-        { plugins: ['a'], port: 9001 },
-        { plugins: ['b', 'a'], port: 9002 },
-      ],
-      ['$.http.listeners[1].plugins[1]: "a" already has a listener'],
-    ],
-    [[{ plugins: ['a', 'a'], port: 0 }], ['$.http.listeners[0].plugins[1]: "a" already has a listener']],
-    [
-      [{ plugins: ['nobody', 'off'], port: 0 }],
-      [
-        '$.http.listeners[0].plugins[0]: no plugin "nobody" is loaded',
-        '$.http.listeners[0].plugins[1]: the plugin "off" is disabled',
-      ],
-    ],
-    [[{ port: 0 }], ['$.http.listeners[0].plugins: is required']],
-    [[{ plugins: ['a'] }], ['$.http.listeners[0]: requires "port" or "socket"']],
-    [[{ plugins: ['a'], port: 0, socket }], ['$.http.listeners[0].socket: cannot be combined with "host" and "port"']],
-    [[{ plugins: ['a'], port: 0, prot: 1 }], ['$.http.listeners[0].prot: unknown key, did you mean "port"?']],
-    [
-      [{ plugins: ['a'], host: '127.0.0.1', port: 8080 }],
-      ['$.http.listeners[0]: has the address of another listener: add its plugins to that listener'],
-    ],
-    [
-      [
-        { plugins: ['a'], socket },
-        { plugins: ['b'], socket },
-      ],
-      ['$.http.listeners[1]: has the address of another listener: add its plugins to that listener'],
-    ],
-  ]
-  for (const [listeners, mistakes] of wrong) {
-    const found = await serve(t, { port: 8080, listeners }).then(
-      () => [],
-      (error: Pick<ConfigError, 'mistakes'>) => error.mistakes,
-    )
-    t.same(
-      found.map(({ path, message }) => `${path}: ${message}`),
-      mistakes,
-    )
-  }
-})
-
 // What the tests need.
-
-/** Two plugins, each with a route of its name that says the role of the caller; `a` lets in whoever has a key. */
-const PLUGINS = ['a', 'b'].map(
-  (name) => `export default { name: '${name}', database: false, setup(host) {
-  host.router.get('/${name}', (ctx) => void (ctx.body = ctx.state.session.role))
-  host.router.post('/${name}', async (ctx) => {
-    const chunks = []
-    for await (const chunk of ctx.req) chunks.push(chunk)
-    ctx.body = Buffer.concat(chunks).toString()
-  })
-  host.link('Page of ${name}', '/${name}')
-  host.middleware((ctx, next) => (ctx.append('X-Passed', '${name}'), next()))
-  if ('${name}' === 'a') host.authenticator((request) =>
-    request.header('x-key') === 'of a' ? { role: 'keyholder', variables: new Map(), via: 'token' } : null)
-} }`,
-)
-
-/** A server with these two, without a database. */
-async function serve(t: Test, http: object, auth: object = { adminSecret: ADMIN_SECRET }) {
-  const cwd = newFolder(t)
-  const plugins = Object.fromEntries(
-    PLUGINS.map((code, i) => {
-      const name = 'ab'[i]!
-      const file = join(cwd, `${name}.mjs`)
-      writeFileSync(file, code)
-      return [name, pathToFileURL(file)]
-    }),
-  )
-  const server = await startServer({
-    env: {},
-    cwd,
-    builtins: { plugins: { ...plugins, off: new URL('file:///nowhere.js') }, providers: {} },
-    overrides: { http: { port: 0, ...http }, log: { level: 'fatal' }, auth, plugins: { off: false } },
-  })
-  t.teardown(() => server.close())
-  return { server }
-}
 
 /** A server with the JSON API, and files on a listener of their own. */
 async function withFiles(t: Test, http: object = {}) {

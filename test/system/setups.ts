@@ -44,11 +44,13 @@ const ORACLE = {
 /** Tests of connections that requests share, of which there are none behind a pooler and without the fast lanes. */
 const OF_SPEED = ['quick-reads', 'shared-commits'].map(apiFile)
 
+const promiseFile = (group: string): string => `build/test/promises/${group}.test.js`
+/** What a server says of itself, its listeners and its configurations: the same on each database. */
+const OF_SETTINGS = promiseFile('settings')
+
 /** Why files cannot run on a server of several processes. */
 const IN_ONE_PROCESS: Readonly<Record<string, readonly string[]>> = {
   'the fake providers of the test are objects of its own process': [
-    'dry-run',
-    'idempotency-key',
     'notify',
     'outbox',
     'provider-answers',
@@ -57,7 +59,8 @@ const IN_ONE_PROCESS: Readonly<Record<string, readonly string[]>> = {
   ],
   'a plugin of the server calls functions of the test': ['file-service'],
   'each process learns by itself which inserts share a commit': ['shared-commits'],
-  'the limits that it counts hold for each process': ['caller-limits', 'unread-answers'],
+  'the limits that it counts hold for each process': ['caller-limits', 'server', 'unread-answers'],
+  'it starts servers with settings, and commands, of its own': ['settings'],
 }
 
 /** The suites that depend on the database, on the PostgreSQL of the system. */
@@ -68,7 +71,7 @@ export function onSystemPostgres(pool: Pool, bin: string): Promise<boolean> {
 
 /** The tests of the API on servers without the fast lanes that reach their databases through PgBouncer in transaction mode. */
 export function throughPooler(pool: Pool): Promise<boolean> {
-  const files = apiFiles().filter((file) => !OF_SPEED.includes(file))
+  const files = apiFiles().filter((file) => !OF_SPEED.includes(file) && file !== OF_SETTINGS)
   return runAgain(pool, 'PgBouncer', files, { env: { [TEST_FAST]: 'false' }, isPooled: true })
 }
 

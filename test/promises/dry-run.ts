@@ -1,6 +1,20 @@
-import tap from 'tap'
 import pg from 'pg'
-import { MAIL, notifyServer } from '../kit/notify.js'
+import type { Test } from 'tap'
+import { MAIL, notifyServer, type NotifyServer } from '../kit/notify.js'
+import { area, type Case } from '../kit/promises.js'
+
+/** What a dry run promises. */
+const PROMISES = {
+  'dry.same': 'a dry run has the response of the real run, with Preference-Applied: tx=rollback, and leaves nothing',
+  'dry.sends-nothing': 'a dry run queues and sends no message',
+  'dry.snapshot': 'a dry run of a change of metadata changes nothing for later requests',
+  'dry.reads': 'reads answer as without it',
+  'dry.graphql': 'the body of a GraphQL request can say dry_run',
+  'dry.template': 'a template has no argument dry_run unless it declares it, and says what to use',
+  'dry.preference': 'another value of the preference tx is a 400, and other preferences are ignored',
+  'dry.refused': 'what a rollback does not undo is a 400 not-supported, and does not run',
+  'dry.sequence': 'sequences advance in a dry run',
+} as const
 
 type Door = [name: string, path: string, init: RequestInit]
 
@@ -19,41 +33,9 @@ const mutation = (text: string) => ({
 })
 const AS_USER = { 'X-Service-User-Id': '1' }
 
-tap.test('dry runs', async (t) => {
-  const server = await notifyServer(t, {}, {}, true)
-  const database = new pg.Client({ connectionString: server.databaseUrl })
-  await database.connect()
-  t.teardown(() => database.end())
-  await server.must('run_sql', {
-    sql: `create table note (id int primary key, text text unique deferrable initially deferred, stamp text);
-      create function stamp() returns trigger language plpgsql as $$ begin new.stamp := 'by a trigger'; return new; end $$;
-      create trigger stamp before insert on note for each row execute function stamp();
-      create function add_note(i int) returns setof note language sql volatile as 'insert into note values (i, ''f'') returning *';
-      insert into note values (1, 'one'); create table bare (id int primary key)`,
-  })
-  await server.must('track_table', { schema: 'public', name: 'note' })
-  await server.must('track_function', { schema: 'public', name: 'add_note' })
-  const template = { type: 'insert', args: { table: 'note', objects: { param: 'objects' }, returning: ['id'] } }
-  await server.must('create_query_template', { name: 'add', template })
-  t.equal((await server.fetch('/v1/file/a', { method: 'PUT', body: 'bytes', headers: AS_USER })).status, 200)
-  /** All rows of all tables. */
-  const dump = async () => {
-    const { rows: tables } = await database.query<{ name: string }>(
-      `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname in ('public', 'svc_catalog') order by 1`,
-    )
-    const all: string[] = []
-    for (const { name } of tables) {
-      const { rows } = await database.query(
-        `select coalesce(json_agg(r order by r::text), '[]')::text as rows from ${name} r`,
-      )
-      all.push(`${name}: ${rows[0].rows}`)
-    }
-    return all
-  }
-  const version = async () =>
-    JSON.parse((await server.fetch('/v1/query', json({ type: 'server_status', args: {} }))).text).metadata?.version
-
-  await t.test('it has the answer of the real run, and leaves nothing', async (t) => {
+const CASES: Readonly<Record<keyof typeof PROMISES, Case<Dry>>> = {
+  'dry.same': async (t, server) => {
+    const { dump } = server
     const doors: Door[] = [
       ['insert', '/v1/query', json(insert('a'))],
       ['bulk', '/v1/query', json({ type: 'bulk', args: [insert('a'), { type: 'count', args: { table: 'note' } }] })],
@@ -114,29 +96,25 @@ tap.test('dry runs', async (t) => {
       t.same([tried.status, tried.text], [real.status, real.text], name)
       t.equal(real.headers.get('Preference-Applied'), null)
       // The next one starts where this one did.
-      await server.must('run_sql', {
-        sql: "delete from note; insert into note values (1, 'one'); drop table if exists more",
-      })
+      await server.database.query("delete from note; insert into note values (1, 'one'); drop table if exists more")
       if (name.includes('metadata')) await server.must('untrack_table', { table: 'bare' })
     }
     t.match((await server.query('select', { table: 'bare', columns: ['id'] })).body, { code: 'not-exists' })
-  })
-
-  await t.test('it sends nothing', async (t) => {
+  },
+  'dry.sends-nothing': async (t, server) => {
     const tried = await server.fetch('/v1/query', dry(json({ type: 'send_email', args: MAIL })))
     t.match(tried, { status: 200, body: { detail: 'queued' } })
     t.same(await server.messages(), [])
     t.equal(server.email.handed.length, 0)
-  })
-
-  await t.test('it changes no snapshot', async (t) => {
+  },
+  'dry.snapshot': async (t, server) => {
+    const { version } = server
     const before = await version()
     await server.fetch('/v1/query', dry(json({ type: 'clear_metadata', args: {} })))
     t.equal(await version(), before)
     t.match(await server.must('count', { table: 'note' }), { count: 1 })
-  })
-
-  await t.test('reads are as without it', async (t) => {
+  },
+  'dry.reads': async (t, server) => {
     for (const [name, path, init] of [
       ['select', '/v1/query', json({ type: 'select', args: { table: 'note', columns: ['id'] } })],
       ['GraphQL', '/v1/graphql', json({ query: '{ note { id } }' })],
@@ -144,9 +122,9 @@ tap.test('dry runs', async (t) => {
     ] as Door[]) {
       t.equal((await server.fetch(path, dry(init))).text, (await server.fetch(path, init)).text, name)
     }
-  })
-
-  await t.test('a body of GraphQL can say so', async (t) => {
+  },
+  'dry.graphql': async (t, server) => {
+    const { dump } = server
     const before = await dump()
     const query = 'mutation { delete_note(where: {}) { affected_rows } }'
     const doors: Door[] = [
@@ -164,9 +142,9 @@ tap.test('dry runs', async (t) => {
     const batch = await server.fetch('/v1/graphql', json([mutation('h'), { ...mutation('h'), dry_run: true }]))
     t.match(batch.body, { errors: [{ message: /a batch cannot be a dry run/ }] })
     t.same(await dump(), before)
-  })
-
-  await t.test('a template does not ignore the argument dry_run', async (t) => {
+  },
+  'dry.template': async (t, server) => {
+    const { dump } = server
     const before = await dump()
     const execute = (args: object) => json({ type: 'execute_query_template', args: { name: 'add', args } })
     for (const [path, init, at] of [
@@ -184,9 +162,9 @@ tap.test('dry runs', async (t) => {
     await server.must('create_query_template', { name: 'declared', template: declared })
     t.match(await server.fetch('/v1/template/declared?dry_run=true'), { status: 200, body: { count: 0 } })
     await server.must('drop_query_template', { name: 'declared' })
-  })
-
-  await t.test('another value of the preference tx is refused, and other preferences are ignored', async (t) => {
+  },
+  'dry.preference': async (t, server) => {
+    const { dump } = server
     const before = await dump()
     const prefer = (value: string, body: object = insert('a')) =>
       server.fetch('/v1/query', { ...json(body), headers: { Prefer: value } })
@@ -213,9 +191,9 @@ tap.test('dry runs', async (t) => {
       t.match(real, { status: 200, body: { affected_rows: 1 } }, value)
       t.equal(real.headers.get('Preference-Applied'), null)
     }
-  })
-
-  await t.test('what a rollback would not undo is refused', async (t) => {
+  },
+  'dry.refused': async (t, server) => {
+    const { dump } = server
     const before = await dump()
     const doors: Door[] = [
       ['upload', '/v1/file/b', { method: 'PUT', body: 'bytes', headers: AS_USER }],
@@ -259,5 +237,58 @@ tap.test('dry runs', async (t) => {
     t.same(await dump(), before)
     t.equal((await server.fetch('/v1/query', json({ ...insert('a'), dry_run: false }))).status, 200)
     t.match(await server.must('count', { table: 'note' }), { count: 2 })
+  },
+  'dry.sequence': async (t, server) => {
+    const add = { type: 'insert', args: { table: 'counted', objects: [{}], returning: ['id'] } }
+    t.match((await server.fetch('/v1/query', dry(json(add)))).body, { returning: [{ id: 1 }] })
+    t.match((await server.fetch('/v1/query', json(add))).body, { returning: [{ id: 2 }] })
+  },
+}
+
+const PAGES = {
+  'core/http/README.md': {
+    Errors: {
+      '400 `parse-failed`': 'dry.preference',
+      '400 `not-supported`': 'dry.refused',
+    },
+  },
+} as const
+
+export const dryRun = area('dry-run', { promises: PROMISES, pages: PAGES, cases: CASES, start })
+
+interface Dry extends NotifyServer {
+  readonly database: pg.Client
+  /** All rows of all tables. */
+  dump(): Promise<string>
+  /** Of the metadata. */
+  version(): Promise<unknown>
+}
+
+async function start(t: Test): Promise<Dry> {
+  const server = await notifyServer(t, {}, {}, true)
+  const database = new pg.Client({ connectionString: server.databaseUrl })
+  await database.connect()
+  t.teardown(() => database.end())
+  await server.must('run_sql', {
+    sql: `create table note (id int primary key, text text unique deferrable initially deferred, stamp text);
+      create function stamp() returns trigger language plpgsql as $$ begin new.stamp := 'by a trigger'; return new; end $$;
+      create trigger stamp before insert on note for each row execute function stamp();
+      create function add_note(i int) returns setof note language sql volatile as 'insert into note values (i, ''f'') returning *';
+      insert into note values (1, 'one'); create table bare (id int primary key); create table counted (id serial primary key)`,
   })
-})
+  for (const name of ['note', 'counted']) await server.must('track_table', { schema: 'public', name })
+  await server.must('track_function', { schema: 'public', name: 'add_note' })
+  const template = { type: 'insert', args: { table: 'note', objects: { param: 'objects' }, returning: ['id'] } }
+  await server.must('create_query_template', { name: 'add', template })
+  await server.fetch('/v1/file/a', { method: 'PUT', body: 'bytes', headers: AS_USER })
+  const dump = async () => {
+    const tables = `select string_agg(format('select %L as name, r::text from %I.%I r', tablename, schemaname, tablename), ' union all ')
+      as sql from pg_tables where schemaname in ('public', 'svc_catalog')`
+    const { rows } = await database.query<{ sql: string }>(tables)
+    const all = await database.query<{ name: string; r: string }>(`${rows[0]?.sql} order by 1, 2`)
+    return all.rows.map(({ name, r }) => `${name}: ${r}`).join('\n')
+  }
+  const version = async () =>
+    JSON.parse((await server.fetch('/v1/query', json({ type: 'server_status', args: {} }))).text).metadata?.version
+  return { ...server, database, dump, version }
+}

@@ -1,7 +1,28 @@
-import tap, { type Test } from 'tap'
 import pg from 'pg'
+import type { Test } from 'tap'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
+import { area, type Case } from '../kit/promises.js'
 import type { Answered, As } from '../kit/server.js'
+
+/** What a request with an `Idempotency-Key` promises. */
+const PROMISES = {
+  'key.once': 'a repeated request has one effect and gets the same response, with Idempotency-Replayed: true',
+  'key.reused': 'the same key with another request is a 409 idempotency-key-reused',
+  'key.request': 'requests are the same if path, query, body and the headers that change the answer are equal',
+  'key.callers': 'each user has keys of its own in each role; callers of a role without a user id share theirs',
+  'key.in-progress': 'while the first request is in progress, a repeated one is a 409 with Retry-After',
+  'key.failed': 'a request that failed had no effect, and may be repeated with the same key',
+  'key.permission-lost': 'a repetition gets the stored response even if its role has lost the permission',
+  'key.too-large': 'a response above idempotency.maxAnswerBytes is a 400, and nothing is written',
+  'key.expires': 'a response is kept for idempotency.keepHours, then the request runs again',
+  'key.reads': 'reads ignore the key: each answers with what is there now',
+  'key.unsupported': 'paths, batches and SQL that cannot keep a response refuse the key, and nothing happens',
+  'key.malformed': 'a key has 1 to 255 visible ASCII characters, or spaces too in quotes; others are a 400',
+  'key.empty': 'an empty key is a 400 everywhere, and nothing happens',
+  'key.core': 'the endpoints of the core ignore the key',
+  'key.sends': 'sends have keys of their own',
+  'key.authenticated': 'a request with a key and wrong credentials is a 401',
+} as const
 
 type Door = [name: string, path: string, init: RequestInit]
 
@@ -17,6 +38,7 @@ const insert = (text: string) => ({
 const mutation = (text: string) => ({
   query: `mutation { insert_note(objects: [{text: "${text}"}]) { affected_rows returning { id } } }`,
 })
+const upload = { 'X-Service-User-Id': '1', 'Tus-Resumable': '1.0.0', 'Upload-Length': '1' }
 const AS_USER = { 'X-Service-User-Id': '1' }
 const form = (boundary: string): RequestInit => ({
   method: 'POST',
@@ -24,38 +46,9 @@ const form = (boundary: string): RequestInit => ({
   body: `--${boundary}\r\nContent-Disposition: form-data; name="a"; filename="a"\r\nContent-Type: text/plain\r\n\r\nbytes\r\n--${boundary}--\r\n`,
 })
 
-tap.test('Idempotency-Key', async (t) => {
-  const server = await notifyServer(t, {}, {}, true)
-  const database = new pg.Client({ connectionString: server.databaseUrl })
-  await database.connect()
-  t.teardown(() => database.end())
-  await server.must('run_sql', {
-    sql: `create table note (id serial primary key, text text, unique (text) deferrable initially deferred);
-      create function add_note(t text) returns setof note language sql volatile as 'insert into note (text) values (t) returning *';
-      create function wait_and_add() returns setof note language sql volatile as
-        'select pg_sleep(0.5); insert into note (text) values (''slow'') returning *'`,
-  })
-  for (const name of ['note', 'svc_outbox'])
-    await server.must('track_table', { schema: name === 'note' ? 'public' : 'svc_catalog', name })
-  for (const name of ['add_note', 'wait_and_add']) await server.must('track_function', { schema: 'public', name })
-  for (const role of ['user', 'anonymous']) {
-    const permission = { set: {}, check: {}, columns: '*' }
-    await server.must('create_insert_permission', { table: 'note', role, permission })
-    await server.must('create_select_permission', { table: 'note', role, permission: { columns: '*', filter: {} } })
-  }
-  for (const [name, template] of Object.entries({
-    add: { type: 'insert', args: { table: 'note', objects: { param: 'objects' } } },
-    read: { type: 'count', args: { table: 'note' } },
-  }))
-    await server.must('create_query_template', { name, template })
-  const effects = async () => {
-    const { rows } =
-      await database.query(`select (select count(*) from note) + (select count(*) from svc_catalog.svc_file)
-      + (select count(*) from svc_catalog.svc_outbox) + (select count(*) from svc_catalog.svc_table) as all`)
-    return Number(rows[0].all)
-  }
-
-  await t.test('a repeated request has one effect and gets the same answer', async (t) => {
+const CASES: Readonly<Record<keyof typeof PROMISES, Case<Keyed>>> = {
+  'key.once': async (t, server) => {
+    const { database, effects } = server
     const doors: Door[] = [
       ['insert', '/v1/query', json(insert('a'))],
       ['bulk', '/v1/query', json({ type: 'bulk', args: [insert('b')] })],
@@ -102,9 +95,8 @@ tap.test('Idempotency-Key', async (t) => {
     }
     const { rows } = await database.query("select count(*)::int as n from svc_catalog.svc_blob where state = 'writing'")
     t.equal(rows[0].n, 0, 'no blob is left')
-  })
-
-  await t.test('the key of another request is refused', async (t) => {
+  },
+  'key.reused': async (t, server) => {
     const key = 'other'
     t.equal((await server.fetch('/v1/query', keyed(json(insert('j')), key))).status, 200)
     const others: Door[] = [
@@ -118,9 +110,30 @@ tap.test('Idempotency-Key', async (t) => {
     t.equal((await server.fetch('/v1/file/c', files)).status, 200)
     await refused(t, server, 'other bytes', '/v1/file/c', { ...files, body: 'other' })
     t.equal((await server.fetch('/v1/file/c', { headers: AS_USER })).text, 'bytes')
-  })
-
-  await t.test('callers do not share keys', async (t) => {
+  },
+  'key.request': async (t, server) => {
+    const ask = (headers: Record<string, string> = {}, path = '/v1/query') =>
+      server.fetch(path, keyed({ ...json(insert('same')), headers }, 'same'))
+    const first = await ask({ accept: '*/*' })
+    t.equal(first.status, 200)
+    t.equal((await ask({ accept: '*/*', 'x-request-id': 'other', 'user-agent': 'other' })).text, first.text)
+    for (const [name, value] of [
+      ['accept', 'application/json'],
+      ['if-unmodified-since', 'Thu, 01 Jan 2026 00:00:00 GMT'],
+      ['x-service-digits-as-text', 'true'],
+      ['x-service-org', '7'],
+    ] as const) {
+      const answer = await ask({ accept: '*/*', [name]: value })
+      t.match(
+        answer,
+        { status: 409, body: { code: 'idempotency-key-reused', path: '$.headers.Idempotency-Key' } },
+        name,
+      )
+    }
+    t.match(await ask({ accept: '*/*' }, '/v1/query?a=b'), { status: 409 })
+    t.match(await server.must('count', { table: 'note', where: { text: 'same' } }), { count: 1 })
+  },
+  'key.callers': async (t, server) => {
     const as = (id: string, role = 'user'): As => ({ role, variables: { 'x-service-user-id': id } })
     const ask = (text: string, as: As) => server.fetch('/v1/query', keyed(json(insert(text)), 'shared'), as)
     const first = await ask('l', as('1'))
@@ -134,40 +147,35 @@ tap.test('Idempotency-Key', async (t) => {
     t.match((await ask('o', { role: 'anonymous' })).body, { code: 'idempotency-key-reused' })
     const variables = { 'x-service-tenant': '7' }
     t.match((await ask('n', { role: 'anonymous', variables })).body, { code: 'idempotency-key-reused' })
-  })
+  },
+  'key.in-progress': async (t, server) => {
+    const call = { type: 'call', args: { function: 'wait_and_add', arguments: {} } }
+    const all = await Promise.all(
+      Array.from({ length: 6 }, () => server.fetch('/v1/query', keyed(json(call), 'crowd'))),
+    )
+    const done = all.filter(({ status }) => status === 200)
+    const told = all.filter(({ status }) => status === 409)
+    t.equal(done.length + told.length, 6)
+    t.ok(done.length >= 1 && told.length >= 1)
+    for (const { body, headers } of told) {
+      t.match(body, { code: 'idempotency-in-progress', path: '$.headers.Idempotency-Key' })
+      t.equal(headers.get('Retry-After'), '1')
+    }
+    t.equal((await server.fetch('/v1/query', keyed(json(call), 'crowd'))).text, done[0]!.text)
+    t.match(await server.must('count', { table: 'note', where: { text: 'slow' } }), { count: 1 })
+    const twice = await Promise.all([1, 2].map(() => server.fetch('/v1/graphql', keyed(json(slow), 'graphql-crowd'))))
+    t.same(twice.map(({ status }) => status).toSorted(), [200, 409])
 
-  await t.test(
-    'of requests at once, one has an effect and the others get its answer or are told to wait',
-    async (t) => {
-      const call = { type: 'call', args: { function: 'wait_and_add', arguments: {} } }
-      const all = await Promise.all(
-        Array.from({ length: 6 }, () => server.fetch('/v1/query', keyed(json(call), 'crowd'))),
-      )
-      const done = all.filter(({ status }) => status === 200)
-      const told = all.filter(({ status }) => status === 409)
-      t.equal(done.length + told.length, 6)
-      t.ok(done.length >= 1 && told.length >= 1)
-      for (const { body, headers } of told) {
-        t.match(body, { code: 'idempotency-in-progress', path: '$.headers.Idempotency-Key' })
-        t.equal(headers.get('Retry-After'), '1')
-      }
-      t.equal((await server.fetch('/v1/query', keyed(json(call), 'crowd'))).text, done[0]!.text)
-      t.match(await server.must('count', { table: 'note', where: { text: 'slow' } }), { count: 1 })
-      const twice = await Promise.all([1, 2].map(() => server.fetch('/v1/graphql', keyed(json(slow), 'graphql-crowd'))))
-      t.same(twice.map(({ status }) => status).toSorted(), [200, 409])
-
-      const uploads = await Promise.all(
-        Array.from({ length: 6 }, () => server.fetch('/v1/file/d', keyed(file, 'files-crowd'))),
-      )
-      const [stored] = uploads.filter(({ status }) => status === 200)
-      for (const { status, text, body } of uploads) {
-        t.ok(status === 200 ? text === stored?.text : body.code === 'idempotency_in_progress', text)
-      }
-      t.equal((await server.fetch('/v1/file/d', keyed(file, 'files-crowd'))).text, stored?.text)
-    },
-  )
-
-  await t.test('a request that failed had no effect and may be repeated', async (t) => {
+    const uploads = await Promise.all(
+      Array.from({ length: 6 }, () => server.fetch('/v1/file/d', keyed(file, 'files-crowd'))),
+    )
+    const [stored] = uploads.filter(({ status }) => status === 200)
+    for (const { status, text, body } of uploads) {
+      t.ok(status === 200 ? text === stored?.text : body.code === 'idempotency_in_progress', text)
+    }
+    t.equal((await server.fetch('/v1/file/d', keyed(file, 'files-crowd'))).text, stored?.text)
+  },
+  'key.failed': async (t, server) => {
     const taken = json(insert('a'))
     t.match(await server.fetch('/v1/query', keyed(taken, 'failed')), { status: 400 }, 'a deferred constraint')
     await server.must('run_sql', { sql: "delete from note where text = 'a'" })
@@ -179,9 +187,16 @@ tap.test('Idempotency-Key', async (t) => {
     t.match((await server.fetch('/v1/graphql', keyed(json(mutation('a')), 'failed-mutation'))).body.data, {
       insert_note: { affected_rows: 1 },
     })
-  })
-
-  await t.test('an answer that is too large to keep is refused before anything is written', async (t) => {
+  },
+  'key.permission-lost': async (t, server) => {
+    const ask = () => server.fetch('/v1/query', keyed(json(insert('lost')), 'lost'), { role: 'guest' })
+    const first = await ask()
+    t.equal(first.status, 200, first.text)
+    await server.must('drop_insert_permission', { table: 'note', role: 'guest' })
+    t.same((await ask()).text, first.text)
+    t.match(await server.query('insert', insert('lost').args, { role: 'guest' }), { status: 400 })
+  },
+  'key.too-large': async (t, server) => {
     const sql = "insert into note (text) values ('large'); select repeat('x', 1024 * 1024)"
     const large = { type: 'run_sql', args: { sql } }
     t.match(await server.fetch('/v1/query', keyed(json(large), 'large')), {
@@ -189,9 +204,9 @@ tap.test('Idempotency-Key', async (t) => {
       body: { code: 'answer-too-large', error: /idempotency\.maxAnswerBytes/ },
     })
     t.match(await server.must('count', { table: 'note', where: { text: 'large' } }), { count: 0 })
-  })
-
-  await t.test('an answer is kept for a time', async (t) => {
+  },
+  'key.expires': async (t, server) => {
+    const { database } = server
     const one = () => server.fetch('/v1/query', keyed(json(insert('p')), 'kept'))
     await one()
     const { rows } = await database.query(
@@ -202,9 +217,8 @@ tap.test('Idempotency-Key', async (t) => {
     t.match(await one(), { status: 400, body: { error: /Uniqueness violation|duplicate key/ } }, 'it runs again')
     await server.must('run_sql', { sql: "delete from note where text = 'p'" })
     t.equal((await one()).status, 200)
-  })
-
-  await t.test('reads ignore it', async (t) => {
+  },
+  'key.reads': async (t, server) => {
     const reads: Door[] = [
       ['count', '/v1/query', json({ type: 'count', args: { table: 'note' } })],
       [
@@ -212,6 +226,7 @@ tap.test('Idempotency-Key', async (t) => {
         '/v1/query',
         json({ type: 'select', args: { table: 'note', columns: ['id'], order_by: '-id', limit: 1 } }),
       ],
+      ['call', '/v1/query', json({ type: 'call', args: { function: 'notes', arguments: {} } })],
       ['template', '/v1/template/read', {}],
       ['GraphQL', '/v1/graphql', json({ query: '{ note(order_by: {id: desc}, limit: 1) { id } }' })],
     ]
@@ -222,10 +237,8 @@ tap.test('Idempotency-Key', async (t) => {
       t.not((await server.fetch(path, keyed(init, 'read'))).text, before.text, name)
     }
     t.equal((await server.fetch('/v1/file/c', keyed({ headers: AS_USER }, 'read'))).text, 'bytes')
-  })
-
-  await t.test('where it has no meaning it is refused', async (t) => {
-    const upload = { ...AS_USER, 'Tus-Resumable': '1.0.0', 'Upload-Length': '1' }
+  },
+  'key.unsupported': async (t, server) => {
     for (const [path, init] of [
       ['/v1/upload', { method: 'POST', headers: upload }],
       ['/v1/send/00000000-0000-0000-0000-000000000000/retry', { method: 'POST' }],
@@ -241,6 +254,9 @@ tap.test('Idempotency-Key', async (t) => {
     t.match(batch.body, { errors: [{ extensions: { code: 'not-supported' }, message: /a batch takes no/ }] })
     const alone = { type: 'run_sql', args: { sql: 'reindex table note', no_transaction: true } }
     t.match((await server.fetch('/v1/query', keyed(json(alone), 'alone'))).body, { code: 'not-supported' })
+    t.match(await server.must('count', { table: 'note', where: { text: { $in: ['q', 'bad'] } } }), { count: 0 })
+  },
+  'key.malformed': async (t, server) => {
     for (const bad of ['a b', 'x'.repeat(256), 'é', '"', '"a', '""', 'a"b', 'a, b', '"a", "b"']) {
       t.match(
         await server.fetch('/v1/query', keyed(json(insert('bad')), bad)),
@@ -248,10 +264,15 @@ tap.test('Idempotency-Key', async (t) => {
         bad,
       )
     }
-    const wrong = { 'Idempotency-Key': 'k', 'X-Service-Admin-Secret': 'wrong' }
-    t.match(await server.bare('/v1/query', { ...json(insert('bad')), headers: wrong }), { status: 401 })
-    t.match(await server.must('count', { table: 'note', where: { text: { $in: ['q', 'bad'] } } }), { count: 0 })
-
+    for (const good of ['x'.repeat(255), '!~', '"a b"', `"${'x'.repeat(255)}"`]) {
+      const args = { table: 'note', where: { text: 'nothing' } }
+      const answer = await server.fetch('/v1/query', keyed(json({ type: 'delete', args }), good))
+      t.match(answer, { status: 200, body: { affected_rows: 0 } }, good)
+    }
+    t.match(await server.must('count', { table: 'note', where: { text: 'bad' } }), { count: 0 })
+  },
+  'key.empty': async (t, server) => {
+    const { effects } = server
     const empty: Door[] = [
       ['query', '/v1/query', json(insert('empty'))],
       ['template', '/v1/template/add', json({ objects: [{ text: 'empty' }] })],
@@ -270,16 +291,86 @@ tap.test('Idempotency-Key', async (t) => {
       )
     }
     t.equal(await effects(), untouched, 'an empty key has no effect')
+  },
+  'key.core': async (t, server) => {
     t.equal((await server.fetch('/healthz', keyed({}, 'k'))).status, 200)
+  },
+  'key.sends': async (t, server) => {
     const sent = await server.send('email', MAIL, { 'Idempotency-Key': 'mail' })
     t.same((await server.send('email', MAIL, { 'Idempotency-Key': 'mail' })).body, sent.body, 'sends have their own')
-  })
-})
-
+  },
+  'key.authenticated': async (t, server) => {
+    const wrong = { 'Idempotency-Key': 'k', 'X-Service-Admin-Secret': 'wrong' }
+    t.match(await server.bare('/v1/query', { ...json(insert('bad')), headers: wrong }), { status: 401 })
+  },
+}
 const file = { method: 'POST', body: 'bytes', headers: AS_USER }
 const slow = { query: 'mutation { wait_and_add { id } }' }
 
 async function refused(t: Test, server: NotifyServer, name: string, path: string, init: RequestInit): Promise<void> {
   const answer: Answered = await server.fetch(path, init)
   t.match([answer.status, answer.body.code.replaceAll('_', '-')], [409, 'idempotency-key-reused'], name)
+}
+
+const PAGES = {
+  'core/http/README.md': {
+    'Idempotency-Key': {
+      '`POST /v1/query`, except reads; templates that write, with every method; GraphQL mutations': 'key.once',
+      'Uploads and deletions of files at `/v1/file`': ['key.once', 'key.reused'],
+      'Reads: `select`, `count`, `call` of a function that is not volatile, templates of these, GraphQL queries, downloads':
+        'key.reads',
+      '`POST /v1/send/email`, `/email-template` and `/sms`': 'key.sends',
+      'GraphQL batches; `run_sql` with options that are not possible in a `bulk`': 'key.unsupported',
+      'All other paths, such as [resumable uploads](../../plugins/filestore/README.md#resumable-uploads), which continue at an offset instead':
+        ['key.unsupported', 'key.core'],
+    },
+    Errors: {
+      '400 `parse-failed`': ['key.malformed', 'key.empty'],
+      '400 `not-supported`': 'key.unsupported',
+      '409 `idempotency-in-progress`, `idempotency-key-reused`': ['key.in-progress', 'key.reused'],
+    },
+  },
+} as const
+
+export const idempotency = area('idempotency', { promises: PROMISES, pages: PAGES, cases: CASES, start })
+
+interface Keyed extends NotifyServer {
+  readonly database: pg.Client
+  /** How many rows, files, messages and tracked tables there are. */
+  effects(): Promise<number>
+}
+
+async function start(t: Test): Promise<Keyed> {
+  const server = await notifyServer(t, {}, {}, true)
+  const database = new pg.Client({ connectionString: server.databaseUrl })
+  await database.connect()
+  t.teardown(() => database.end())
+  await server.must('run_sql', {
+    sql: `create table note (id serial primary key, text text, unique (text) deferrable initially deferred);
+      create function add_note(t text) returns setof note language sql volatile as 'insert into note (text) values (t) returning *';
+      create function notes() returns setof note language sql stable as 'select * from note order by id desc limit 1';
+      create function wait_and_add() returns setof note language sql volatile as
+        'select pg_sleep(0.2); insert into note (text) values (''slow'') returning *'`,
+  })
+  for (const name of ['note', 'svc_outbox'])
+    await server.must('track_table', { schema: name === 'note' ? 'public' : 'svc_catalog', name })
+  for (const name of ['add_note', 'notes', 'wait_and_add'])
+    await server.must('track_function', { schema: 'public', name })
+  for (const role of ['user', 'guest', 'anonymous']) {
+    const permission = { set: {}, check: {}, columns: '*' }
+    await server.must('create_insert_permission', { table: 'note', role, permission })
+    await server.must('create_select_permission', { table: 'note', role, permission: { columns: '*', filter: {} } })
+  }
+  for (const [name, template] of Object.entries({
+    add: { type: 'insert', args: { table: 'note', objects: { param: 'objects' } } },
+    read: { type: 'count', args: { table: 'note' } },
+  }))
+    await server.must('create_query_template', { name, template })
+  const effects = async () => {
+    const { rows } =
+      await database.query(`select (select count(*) from note) + (select count(*) from svc_catalog.svc_file)
+      + (select count(*) from svc_catalog.svc_outbox) + (select count(*) from svc_catalog.svc_table) as all`)
+    return Number(rows[0].all)
+  }
+  return { ...server, database, effects }
 }
