@@ -82,6 +82,8 @@ export interface Expected {
 
 export const is = (body: unknown): Expected => ({ status: 200, body })
 export const text = (exact: string): Expected => ({ status: 200, text: exact })
+/** All of the body, with types and keys in this order, and no blanks: as PostgreSQL writes all but jsonb. */
+export const exactly = (body: unknown): Expected => text(JSON.stringify(body))
 export const like = (part: object): Expected => ({ status: 200, like: part })
 /** An error of the data service: `path`, `error`, `code`. */
 export const refused = (code: string, error: string | RegExp, path?: string, status = 400): Expected => ({

@@ -1,0 +1,129 @@
+import type { Test } from 'tap'
+import { area, type Case, exactly, type Expected, query, type Step, text } from '../kit/promises.js'
+import { testServer } from '../kit/server.js'
+
+/** What values of each type promise, written by inserts and updates, and read again. */
+const PROMISES = {
+  'value.numbers': 'numbers keep all their digits',
+  'value.times': 'times have microseconds, and come in UTC',
+  'value.text': 'texts keep every character, but U+0000 and half surrogates are refused with their path',
+  'value.json': 'json keeps its text, jsonb its value',
+  'value.array': 'arrays are lists, also nested and with null, and their elements have the type',
+  'value.hstore': 'hstore is an object of strings and nulls',
+  'value.composite': 'a composite value is an object, and lists of them work',
+  'value.others': 'booleans, enums, uuids, bytes, ranges and dates come back as they were written',
+  'value.wrong': 'a text that PostgreSQL cannot read is refused',
+} as const
+
+const SQL = `
+create schema ext; create extension hstore schema ext;
+create type mood as enum ('sad', 'happy');
+create type place as (street text, no int);
+create table value (
+  id int primary key, i int8, n numeric, price numeric(10, 2), x float8, ts timestamptz, plain timestamp, j json, b jsonb, s text, tags text[], grid int[],
+  bag ext.hstore, home place, homes place[], flag boolean, mood mood, uid uuid, bytes bytea, span int4range, day date, at time
+);
+`
+
+const raw = (body: string, expected: Expected): Step => ({ path: '/v1/query', method: 'POST', body, expected })
+/** Writes a row of `value`, and reads its columns. */
+const kept = (columns: string, written: string, returned = written): readonly Step[] => [
+  raw('{"type":"delete","args":{"table":"value","where":{}}}', { status: 200 }),
+  raw(
+    `{"type":"insert","args":{"table":"value","objects":[{"id":1},{"id":2,${written}}],"returning":["id"]}}`,
+    text('{"affected_rows":2,"returning":[{"id":1},{"id":2}]}'),
+  ),
+  raw(`{"type":"update","args":{"table":"value","where":{"id":1},"$set":{${written}}}}`, text('{"affected_rows":1}')),
+  raw(
+    `{"type":"select","args":{"table":"value","columns":[${columns}],"order_by":"id"}}`,
+    text(`[{${returned}},{${returned}}]`),
+  ),
+]
+const wrongValue = (row: string, path: string, code = 'parse-failed'): Step =>
+  raw(`{"type":"insert","args":{"table":"value","objects":[{"id":7},{"id":8,${row}}]}}`, {
+    status: 400,
+    like: { code, path },
+  })
+
+const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
+  'value.numbers': [
+    ...kept('"i","n","x"', '"i":9223372036854775807,"n":1.10000000000000000000000001,"x":0.1'),
+    ...kept('"i","n"', '"i":"9007199254740993","n":"1.10"', '"i":9007199254740993,"n":1.10'),
+    wrongValue('"i":9223372036854775808', '$.args', 'postgres-error'),
+    wrongValue('"i":1.5', '$.args.objects[1].i'),
+    ...kept('"price"', '"price":1.005', '"price":1.01'),
+  ],
+  'value.times': [
+    ...kept(
+      '"ts","plain","at"',
+      '"ts":"2024-01-01T02:00:00.123456+02:00","plain":"2024-01-01 02:00:00.1","at":"03:04:05.000001"',
+      '"ts":"2024-01-01T00:00:00.123456+00:00","plain":"2024-01-01T02:00:00.1","at":"03:04:05.000001"',
+    ),
+  ],
+  'value.text': [
+    ...kept('"s"', String.raw`"s":"a\"b\\c\n\t'$1 漢😀é"`),
+    ...kept('"s"', String.raw`"s":"\u00e9\/"`, '"s":"é/"'),
+    ...kept('"s"', '"s":""'),
+    wrongValue(String.raw`"s":"a\u0000b"`, '$.args.objects[1].s'),
+    wrongValue(String.raw`"s":"\ud800"`, '$.args.objects[1].s'),
+  ],
+  'value.json': [
+    ...kept(
+      '"j","b"',
+      '"j":{"b":1,"a":[1.0]},"b":{"x":12345678901234567890,"a":null}',
+      '"j":{"b":1,"a":[1.0]},"b":{"a": null, "x": 12345678901234567890}',
+    ),
+    raw(
+      '{"type":"insert","args":{"table":"value","objects":[{"id":9,"j":{"b" : 1,"a":[1.0]}}],"returning":["j"]}}',
+      text('{"affected_rows":1,"returning":[{"j":{"b" : 1,"a":[1.0]}}]}'),
+    ),
+    ...kept('"j","b"', '"j":"text","b":[]'),
+    ...kept('"j","b"', '"j":null,"b":null'),
+  ],
+  'value.array': [
+    ...kept('"tags","grid"', String.raw`"tags":["a,\"b\"",null,"","NULL","{}"],"grid":[[1,2],[3,null]]`),
+    ...kept('"tags","grid"', '"tags":[],"grid":[]'),
+    wrongValue('"tags":["a",1]', '$.args.objects[1].tags[1]'),
+    wrongValue('"tags":[true]', '$.args.objects[1].tags[0]'),
+    wrongValue('"grid":[[1],["x"]]', '$.args', 'postgres-error'),
+  ],
+  'value.hstore': [
+    ...kept(
+      '"bag"',
+      String.raw`"bag":{"a":"1","b":null,"q\"":"x\\"}`,
+      String.raw`"bag":{"a": "1", "b": null, "q\"": "x\\"}`,
+    ),
+    ...kept('"bag"', '"bag":{}'),
+    wrongValue('"bag":{"a":1}', '$.args.objects[1].bag.a'),
+    wrongValue('"bag":[]', '$.args.objects[1].bag'),
+  ],
+  'value.composite': [
+    ...kept('"home"', String.raw`"home":{"street":"a, \"b\"","no":1}`),
+    ...kept('"homes"', String.raw`"homes":[{"street":"a)","no":1},null,{"street":null,"no":2}]`),
+    wrongValue('"home":{"street":"a","no":"x"}', '$.args', 'postgres-error'),
+  ],
+  'value.others': [
+    ...kept(
+      '"flag","mood","uid","bytes","span","day"',
+      String.raw`"flag":false,"mood":"happy","uid":"8d6f2b1e-4c0a-4f57-9b1e-0a1b2c3d4e5f","bytes":"\\x00ff","span":"[1,5)","day":"2024-02-29"`,
+    ),
+  ],
+  'value.wrong': [
+    wrongValue('"mood":"angry"', '$.args', 'postgres-error'),
+    wrongValue('"day":"2024-02-30"', '$.args', 'postgres-error'),
+    wrongValue('"flag":5', '$.args.objects[1].flag'),
+    wrongValue('"uid":{}', '$.args.objects[1].uid'),
+    wrongValue('"s":[]', '$.args.objects[1].s'),
+    query('count', { table: 'value', where: { id: { $gte: 7 } } }, exactly({ count: 0 })),
+  ],
+}
+
+/** Its promises, with a case for each. */
+export const values = area('values', { promises: PROMISES, cases: CASES, start })
+
+async function start(t: Test) {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: SQL })
+  await server.must('track_table', 'value')
+  return server
+}
