@@ -6,62 +6,6 @@ import { testServer } from '../kit/server.js'
 import { PROCESSES } from '../kit/several-processes.js'
 import { until } from '../kit/until.js'
 
-t.test('an error says what PostgreSQL says, and where, without the whole statement', async (t) => {
-  const server = await testServer(t)
-  const rows = Array.from({ length: 5000 }, (_, i) => `(${i}, 'name ${i}')`).join(',')
-
-  const failed = await server.query('run_sql', {
-    sql: `create table big (id int, name text);\ninsert into bog values ${rows}`,
-  })
-  t.match(failed, {
-    status: 400,
-    body: {
-      path: '$.args',
-      code: 'postgres-error',
-      error: 'relation "bog" does not exist',
-      internal: { error: { status_code: '42P01', line: '2', column: '13' } },
-    },
-  })
-  t.ok(failed.text.length < 1000, failed.text)
-  const hinted = await server.query('run_sql', { sql: "select '🐘';\n  select '🐘', idd from (select 1 as id) as x" })
-  t.match(hinted.body, {
-    error: 'column "idd" does not exist',
-    internal: {
-      statement: "  select '🐘', idd from (select 1 as id) as x",
-      error: { line: '2', column: '15', hint: /x\.id/ },
-    },
-  })
-  await server.must('run_sql', { sql: 'create table one (id int primary key); insert into one values (1)' })
-  t.match(await server.query('run_sql', { sql: 'insert into one values (1)' }), {
-    body: { error: /^duplicate key/, internal: { error: { description: 'Key (id)=(1) already exists.' } } },
-  })
-})
-
-t.test('parameters are values of a single statement', async (t) => {
-  const server = await testServer(t)
-  const sql = 'select $1::int + 1 as n, $2::text as t, $3::jsonb ->> $4 as j, $5::bool as b, $6::text is null as empty'
-
-  const { result } = await server.must('run_sql', { sql, params: [41, "'; drop table x", { a: [1] }, 'a', true, null] })
-  t.same(result, [
-    ['n', 't', 'j', 'b', 'empty'],
-    ['42', "'; drop table x", '[1]', 't', 't'],
-  ])
-  const exact = await server.raw(
-    '{"type":"run_sql","args":{"sql":"select $1::numeric as n","params":[12345678901234567890.10]}}',
-  )
-  t.same(exact.body.result[1], ['12345678901234567890.10'])
-  const two = await server.query('run_sql', { sql: 'select $1::int; select 2', params: [1] })
-  t.match(two, { status: 400, body: { code: 'postgres-error', error: /multiple commands/ } })
-  t.match(await server.query('run_sql', { sql: 'select $1::int', params: [] }), { status: 400 })
-  for (const sql of ['', ' ', '-- nothing']) {
-    for (const more of [{ params: [] }, { no_transaction: true }, { read_only: true }]) {
-      t.match(await server.query('run_sql', { sql, ...more }), { status: 200, body: { result_type: 'CommandOk' } })
-    }
-  }
-  const many = { sql: 'select 1', params: Array.from({ length: 65_536 }, () => 1) }
-  t.match(await server.query('run_sql', many), { status: 400, body: { path: '$.args.params' } })
-})
-
 t.test('read_only reads, and writes nothing however it is asked', async (t) => {
   const server = await testServer(t)
   await server.must('run_sql', { sql: 'create table note (id int); insert into note values (1)' })
@@ -182,25 +126,6 @@ t.test('SQL on connections of its own leaves the other connections of the databa
   // Several processes get different numbers of calls.
   if (PROCESSES === 1) t.equal(statuses.filter((status) => status === 200).length, 4)
   t.match(refused[0], /4 calls of run_sql with timeout_ms or no_transaction are running/)
-})
-
-t.test('without a check of the metadata, what it breaks is inconsistent', async (t) => {
-  const server = await testServer(t)
-  await server.must('run_sql', { sql: 'create table note (id int, name text)' })
-  await server.must('track_table', 'note')
-  await server.must('create_select_permission', {
-    table: 'note',
-    role: 'user',
-    permission: { columns: ['id', 'name'], filter: {} },
-  })
-  const sql = 'alter table note drop column name'
-
-  t.match(await server.query('run_sql', { sql }), { status: 400, body: { code: 'dependency-error' } })
-  t.match(await server.query('run_sql', { sql, check_metadata_consistency: false }), { status: 200 })
-
-  t.match(await server.must('get_inconsistent_metadata', {}), { is_consistent: false })
-  t.match(await server.query('select', { table: 'note', columns: ['id'] }, { role: 'user' }), { status: 400 })
-  t.match(await server.query('select', { table: 'note', columns: ['*'] }), { status: 200 })
 })
 
 t.test('members of a bulk do without the prepared statements that it has thrown away', async (t) => {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { filesOf } from '../files.js'
 import type { Area } from '../kit/promises.js'
 import { AREAS } from './areas.js'
 import { API_PAGES, sectionsOf } from './pages.js'
@@ -38,4 +39,14 @@ t.test('what pages name are promises of their area, and no two areas or ids have
   }
   const ids = all.flatMap(({ name, promises }) => Object.keys(promises).map((id) => `${name}/${id}`))
   t.equal(new Set(ids).size, ids.length)
+})
+
+t.test('each group of areas has a file that proves it', async (t) => {
+  const files = filesOf('promises').filter((file) => !file.endsWith('/pages.test.js'))
+  t.same(
+    files,
+    Object.keys(AREAS)
+      .map((group) => `build/test/promises/${group}.test.js`)
+      .toSorted(),
+  )
 })

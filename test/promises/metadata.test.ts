@@ -1,4 +1,4 @@
 import { proveAll } from '../kit/promises.js'
 import { AREAS } from './areas.js'
 
-proveAll(AREAS.commands)
+proveAll(AREAS.metadata)

@@ -1,0 +1,4 @@
+import { proveAll } from '../kit/promises.js'
+import { AREAS } from './areas.js'
+
+proveAll(AREAS.files)

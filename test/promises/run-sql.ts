@@ -1,0 +1,430 @@
+import type { Test } from 'tap'
+import { rowsOf } from '../kit/database.js'
+import { permit, relate, track } from '../kit/metadata-requests.js'
+import { patience } from '../kit/patience.js'
+import { area, type Case, type Expected, is, like, query, refused, type Step } from '../kit/promises.js'
+import { testServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
+
+/** What run_sql does, and what it refuses. */
+const PROMISES = {
+  'run_sql.rows': 'a statement that returns rows answers TuplesOk: the names, then cells as text, null as NULL',
+  'run_sql.command': 'a statement without rows answers CommandOk and no result',
+  'run_sql.last': 'of several statements the last one answers',
+  'run_sql.atomic': 'all statements are one transaction: if one fails, none has an effect',
+  'run_sql.admin': 'run_sql is for admin only',
+  'run_sql.required': 'it needs sql, a text, and refuses keys that it does not know',
+  'run_sql.empty': 'SQL without a statement answers CommandOk',
+  'run_sql.max-rows': 'a result has at most 10,000 rows',
+  'run_sql.dependents':
+    'dropping a column, table or function that metadata needs is refused, naming what depends on it',
+  'run_sql.cascade': 'with cascade the dependents are dropped too',
+  'run_sql.type': 'a type cannot change under what depends on it, cascade or not',
+  'run_sql.free': 'what nothing depends on is dropped and altered, and the API follows',
+  'run_sql.rename-table': 'a table cannot be renamed, nor inside of a do block',
+  'run_sql.rename-column': 'a column cannot be renamed',
+  'run_sql.transaction': 'transaction control is refused, and nothing is left of the rest',
+  'run_sql.copy': 'COPY from or to the client is refused',
+  'run_sql.metadata': 'writes to the tables of the metadata are refused, reads are not',
+  'run_sql.taken-name': 'a new column does not take the name of a relationship',
+  'run_sql.error': 'an error has the message of PostgreSQL, its SQLSTATE, hint, line and column',
+  'run_sql.error-short': 'and not the whole of a long statement',
+  'run_sql.params': 'params are the values of $1, $2 and so on; arrays and objects are JSON, numbers keep their digits',
+  'run_sql.params-single': 'params are for a single statement, and each parameter needs a value',
+  'run_sql.read-only': 'read_only reads and writes nothing, however it is asked',
+  'run_sql.timeout': 'a run that takes longer than timeout_ms fails with 504, and ends in the database',
+  'run_sql.timeout-range': 'timeout_ms is between 1 and a day',
+  'run_sql.statement-timeout': 'without timeout_ms each statement has database.statementTimeoutMs',
+  'run_sql.no-transaction': 'no_transaction runs a statement that PostgreSQL refuses inside of a transaction',
+  'run_sql.no-transaction-only': 'and no other statement, nor several, nor with read_only',
+  'run_sql.unchecked': 'without check_metadata_consistency a drop is not refused, and what it breaks is inconsistent',
+  'run_sql.bulk': 'in a bulk it is part of the transaction, and an error has the path of the member',
+  'run_sql.bulk-options': 'and takes cascade and params only',
+  'run_sql.dry-run': 'a dry run has the answer, and leaves nothing',
+} as const
+
+const sql = (text: string, expected: Expected, more: object = {}): Step =>
+  query('run_sql', { sql: text, ...more }, expected)
+const rows = (...result: readonly string[][]): Expected => is({ result_type: 'TuplesOk', result })
+const OK: Expected = { status: 200, text: '{"result_type":"CommandOk"}' }
+const ADMIN_ONLY = refused('access-denied', 'restricted access : admin only')
+const held = (by: string) =>
+  refused('dependency-error', `cannot drop due to the following dependent objects : ${by}`, '$.args')
+const count = (table: string, n: number): Step => sql(`select count(*) from ${table}`, rows(['count'], [String(n)]))
+const unsupported = (error: string | RegExp) => refused('not-supported', error, '$.args')
+
+const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
+  'run_sql.rows': [
+    sql(
+      'select 1 as a, null as b, true as c, 1.10 as d, array[1] as e',
+      rows(['a', 'b', 'c', 'd', 'e'], ['1', 'NULL', 't', '1.10', '{1}']),
+    ),
+    sql('select id from author where false', rows(['id'])),
+    sql('insert into other values (9) returning id', rows(['id'], ['9'])),
+  ],
+  'run_sql.command': [sql('create index on author (name)', OK), sql('delete from other where id = 9', OK)],
+  'run_sql.last': [
+    sql('select 1; select id, name from author order by id', rows(['id', 'name'], ['1', 'Ann'], ['2', 'Ben'])),
+    sql('select 1; create table later (id int)', OK),
+    sql('create table latest (id int); select 2 as x', rows(['x'], ['2'])),
+  ],
+  'run_sql.atomic': [
+    sql('insert into other values (1); insert into other values (1/0)', refused('postgres-error', 'division by zero')),
+    count('other', 0),
+  ],
+  'run_sql.admin': [
+    query('run_sql', { sql: 'select 1' }, ADMIN_ONLY, { role: 'user' }),
+    query('run_sql', { sql: 'select 1', read_only: true }, ADMIN_ONLY, { role: 'user' }),
+    query('bulk', [{ type: 'run_sql', args: { sql: 'select 1' } }], refused('access-denied', /admin only/), {
+      role: 'user',
+    }),
+  ],
+  'run_sql.required': [
+    query('run_sql', {}, refused('parse-failed', /'sql' was not present/, '$.args')),
+    query('run_sql', { sql: 1 }, refused('parse-failed', /./, '$.args.sql')),
+    query('run_sql', { sql: 'select 1', cascad: true }, refused('unexpected-payload', /cascad/, '$.args.cascad')),
+    query('run_sql', { sql: 'select 1', cascade: 'yes' }, refused('parse-failed', /./, '$.args.cascade')),
+  ],
+  'run_sql.empty': ['', ' ', '-- nothing'].flatMap((text) =>
+    [{}, { params: [] }, { no_transaction: true }, { read_only: true }].map((more) => sql(text, OK, more)),
+  ),
+  'run_sql.max-rows': [
+    sql('select generate_series(1, 10001) as n', refused('unexpected-payload', /more than 10000 rows/, '$.args.sql')),
+    sql('select generate_series(1, 10001); select 1 as n', rows(['n'], ['1'])),
+    sql('select count(*) from (select generate_series(1, 10001)) x', rows(['count'], ['10001'])),
+    tenThousand(),
+  ],
+  'run_sql.dependents': [
+    sql('alter table author drop column owner', held('permission author.user.select')),
+    sql(
+      'drop table article',
+      held(
+        'relationship article.author, permission article.user.select, relationship author.articles, query-template articles',
+      ),
+    ),
+    sql('drop table article cascade', held('relationship article.author, permission article.user.select')),
+    sql('drop function shout', held('computed-field author.loud')),
+    sql(
+      'alter table article drop constraint article_author_id_fkey',
+      held('relationship article.author, permission article.user.select, relationship author.articles'),
+    ),
+    query('select', { table: 'author', columns: ['id'] }, is([{ id: 1 }]), {
+      role: 'user',
+      variables: { 'x-service-user-id': '1' },
+    }),
+  ],
+  'run_sql.cascade': [
+    sql('alter table author drop column owner', OK, { cascade: true }),
+    query('select', { table: 'author', columns: ['id'] }, refused('permission-denied', /./), {
+      role: 'user',
+      variables: { 'x-service-user-id': '1' },
+    }),
+    query('select', { table: 'article', columns: ['id'] }, is([{ id: 1 }]), { role: 'user' }),
+    sql('drop table article', OK, { cascade: true }),
+    query('execute_query_template', { name: 'articles', args: {} }, refused('not-exists', /articles/)),
+    query('select', { table: 'author', columns: [{ name: 'articles', columns: ['id'] }] }, { status: 400 }),
+    query('get_inconsistent_metadata', {}, is({ is_consistent: true, inconsistent_objects: [] })),
+  ],
+  'run_sql.type': [
+    sql(
+      'alter table note alter column size type bigint',
+      refused(
+        'dependency-error',
+        /^cannot change type of column "size" in table "note" because of the following dependencies : permission note\.user\.select/,
+        '$.args',
+      ),
+    ),
+    sql(
+      'alter table note alter column size type bigint',
+      refused('dependency-error', /^cannot change type of column "size"/),
+      { cascade: true },
+    ),
+  ],
+  'run_sql.free': [
+    sql(
+      'alter table note drop column spare; alter table note alter column code type bigint; alter table note add column fresh int default 3',
+      OK,
+    ),
+    query('select', { table: 'note', columns: ['*'] }, { status: 200, text: '[{"id":1,"size":5,"code":7,"fresh":3}]' }),
+  ],
+  'run_sql.rename-table': [
+    sql('alter table author rename to writer', unsupported('table renames are not yet supported : "author"')),
+    sql('alter view seen rename to viewed', unsupported('table renames are not yet supported : "seen"')),
+    sql(
+      'do $$ begin execute $x$alter table author rename to writer$x$; end $$',
+      unsupported('table renames are not yet supported : "author"'),
+    ),
+  ],
+  'run_sql.rename-column': [
+    sql('alter table author rename name to n', unsupported('column renames are not yet supported : "author"."name"')),
+  ],
+  'run_sql.transaction': [
+    sql(
+      'create table left_behind (id int); commit; begin',
+      unsupported(/^transaction control is not allowed in run_sql/),
+    ),
+    ...['begin', 'commit', 'rollback', 'savepoint x'].map((text) => sql(text, unsupported(/^transaction control/))),
+    sql(`select to_regclass('left_behind')::text as found`, rows(['found'], ['NULL'])),
+  ],
+  'run_sql.copy': [
+    sql('copy author from stdin', unsupported('run_sql does not support COPY from or to the client')),
+    sql('copy author to stdout', unsupported(/COPY/)),
+  ],
+  'run_sql.metadata': [
+    ...[
+      'delete from svc_catalog.svc_table',
+      `select 1; update svc_catalog.svc_permission set perm_def = '{}'`,
+      `insert into "svc_catalog"."svc_query_template" values ('a', '{}')`,
+      'truncate other, svc_catalog.svc_table cascade',
+      'with gone as (delete from svc_catalog.svc_relationship returning 1) select count(*) from gone',
+    ].map((text) =>
+      sql(text, unsupported(/^run_sql cannot write to "svc_catalog\.svc_\w+": use the metadata operations/)),
+    ),
+    sql(`select count(*) > 0 as some from svc_catalog.svc_table`, rows(['some'], ['t'])),
+  ],
+  'run_sql.taken-name': [
+    sql(
+      'alter table author add notes int',
+      refused('already-exists', 'column/relationship "notes" of table "author" already exists'),
+    ),
+  ],
+  'run_sql.error': [
+    sql("select '🐘';\n  select '🐘', idd from (select 1 as id) as x", {
+      status: 400,
+      like: {
+        path: '$.args',
+        code: 'postgres-error',
+        error: /^column "idd" does not exist$/,
+        internal: {
+          statement: "  select '🐘', idd from (select 1 as id) as x",
+          error: { status_code: '42703', line: '2', column: '15', hint: /x\.id/ },
+        },
+      },
+    }),
+    sql('insert into author values (1)', {
+      status: 400,
+      like: { error: /^duplicate key/, internal: { error: { description: 'Key (id)=(1) already exists.' } } },
+    }),
+    sql('selec', {
+      status: 400,
+      like: { error: /^syntax error at or near "selec"$/, internal: { error: { status_code: '42601' } } },
+    }),
+  ],
+  'run_sql.error-short': async (t, server) => {
+    const { status, text } = await server.query('run_sql', { sql: `insert into bog values ${'(1), '.repeat(5000)}(1)` })
+    t.equal(status, 400)
+    t.ok(text.length < 1000, text)
+  },
+  'run_sql.params': [
+    sql(
+      'select $1::int + 1 as n, $2::text as t, $3::jsonb ->> $4 as j, $5::bool as b, $6::text is null as empty',
+      rows(['n', 't', 'j', 'b', 'empty'], ['42', "'; drop table x", '[1]', 't', 't']),
+      {
+        params: [41, "'; drop table x", { a: [1] }, 'a', true, null],
+      },
+    ),
+    {
+      path: '/v1/query',
+      method: 'POST',
+      body: '{"type":"run_sql","args":{"sql":"select $1::numeric as n","params":[12345678901234567890.10]}}',
+      expected: rows(['n'], ['12345678901234567890.10']),
+    },
+  ],
+  'run_sql.params-single': [
+    sql('select $1::int; select 2', refused('postgres-error', /multiple commands/), { params: [1] }),
+    sql('select $1::int', { status: 400, like: { code: 'postgres-error' } }, { params: [] }),
+    sql('select 1', { status: 400, like: { path: '$.args.params' } }, { params: 'x' }),
+    sql(
+      'select 1',
+      { status: 400, like: { path: '$.args.params' } },
+      { params: Array.from({ length: 65_536 }, () => 1) },
+    ),
+  ],
+  'run_sql.read-only': [
+    sql('select name from author where id = 1', rows(['name'], ['Ann']), { read_only: true }),
+    ...[
+      'insert into other values (2)',
+      'drop table other',
+      'set transaction read write; insert into other values (2)',
+      'do $$ begin set transaction read write; insert into other values (2); end $$',
+      `select set_config('transaction_read_only', 'off', true); insert into other values (2)`,
+    ].map((text) => sql(text, { status: 400, like: { code: 'postgres-error' } }, { read_only: true })),
+    sql('commit', { status: 400, like: { code: 'not-supported' } }, { read_only: true }),
+    count('other', 0),
+  ],
+  'run_sql.timeout': async (t, server) => {
+    const text = `select pg_sleep(600), 'a long one'`
+    const late = await server.query('run_sql', { sql: text, timeout_ms: 50 })
+    t.match(late, { status: 504, body: { code: 'timeout', error: 'the SQL took longer than 50 ms' } })
+    const running = `select 1 from pg_stat_activity where pid <> pg_backend_pid() and query like '%a long one%' and state = 'active'`
+    await until('nothing is left running', async () => (await rowsOf(server.databaseUrl, running)).length === 0)
+    t.match(await server.query('run_sql', { sql: 'select 1', timeout_ms: patience(60_000) }), { status: 200 })
+  },
+  'run_sql.timeout-range': [0, -1, 86_400_001, 1.5, '5'].map((timeout_ms) =>
+    sql('select 1', { status: 400, like: { path: '$.args.timeout_ms' } }, { timeout_ms }),
+  ),
+  'run_sql.statement-timeout': [
+    sql('set local statement_timeout = 20; select pg_sleep(600)', {
+      status: 504,
+      like: { code: 'timeout', error: 'the statement took longer than the server allows' },
+    }),
+  ],
+  'run_sql.no-transaction': [
+    sql('vacuum other', refused('postgres-error', /cannot run inside a transaction block/)),
+    sql('vacuum other', OK, { no_transaction: true }),
+    sql('create unique index concurrently other_id on other (id)', OK, { no_transaction: true }),
+    query(
+      'insert',
+      { table: 'other', objects: [{ id: 1 }, { id: 1 }], on_conflict: { action: 'ignore', constraint_on: 'id' } },
+      is({ affected_rows: 1 }),
+    ),
+    sql('delete from other', OK),
+    sql('vacuum nope', refused('postgres-error', 'relation "nope" does not exist'), { no_transaction: true }),
+  ],
+  'run_sql.no-transaction-only': [
+    sql('drop table other', unsupported(/no_transaction is for statements that PostgreSQL refuses/), {
+      no_transaction: true,
+    }),
+    sql('vacuum other; vacuum other', unsupported(/single statement/), { no_transaction: true }),
+    sql(
+      'vacuum other',
+      { status: 400, like: { path: '$.args.no_transaction' } },
+      { no_transaction: true, read_only: true },
+    ),
+    sql('begin', { status: 400, like: { code: 'not-supported' } }, { no_transaction: true }),
+  ],
+  'run_sql.unchecked': [
+    sql('alter table note drop column size', held('permission note.user.select')),
+    sql('alter table note drop column size', OK, { check_metadata_consistency: false }),
+    query(
+      'get_inconsistent_metadata',
+      {},
+      like({ is_consistent: false, inconsistent_objects: [{ name: 'permission note.user.select', reason: /size/ }] }),
+    ),
+    query('select', { table: 'note', columns: ['id'] }, refused('permission-denied', /./), { role: 'user' }),
+    query('select', { table: 'note', columns: ['id'] }, is([{ id: 1 }])),
+    query('drop_inconsistent_metadata', {}, is({ message: 'success' })),
+  ],
+  'run_sql.bulk': [
+    query(
+      'bulk',
+      [member('create table kept (id int)'), member('select * from nope')],
+      refused('postgres-error', 'relation "nope" does not exist', '$.args[1]'),
+    ),
+    query(
+      'bulk',
+      [member('select 1'), { type: 'bulk', args: [member('select 1'), member('select 1/0')] }],
+      refused('postgres-error', 'division by zero', '$.args[1].args[1]'),
+    ),
+    sql('select * from kept', refused('postgres-error', 'relation "kept" does not exist')),
+    query(
+      'bulk',
+      [member('select $1::int as n', { params: [4] }), member('select 1 as a')],
+      is([
+        { result_type: 'TuplesOk', result: [['n'], ['4']] },
+        { result_type: 'TuplesOk', result: [['a'], ['1']] },
+      ]),
+    ),
+  ],
+  'run_sql.bulk-options': Object.entries({
+    read_only: true,
+    timeout_ms: 5,
+    no_transaction: true,
+    check_metadata_consistency: false,
+  }).map(([key, value]) =>
+    query(
+      'bulk',
+      [member('select 1', { [key]: value })],
+      refused('not-supported', `"${key}" is not possible inside of a bulk`, `$.args[0].args.${key}`),
+    ),
+  ),
+  'run_sql.dry-run': [
+    {
+      path: '/v1/query',
+      method: 'POST',
+      body: JSON.stringify({
+        type: 'run_sql',
+        args: { sql: 'insert into other values (5) returning id' },
+        dry_run: true,
+      }),
+      expected: rows(['id'], ['5']),
+    },
+    count('other', 0),
+  ],
+}
+
+function member(text: string, more: object = {}) {
+  return { type: 'run_sql', args: { sql: text, ...more } }
+}
+function tenThousand(): Step {
+  return sql(
+    'select generate_series(1, 10000) as n',
+    rows(['n'], ...Array.from({ length: 10_000 }, (_, i) => [String(i + 1)])),
+  )
+}
+
+export const runSql = area('run-sql', {
+  promises: PROMISES,
+  pages: {
+    'plugins/query/README.md': {
+      'SQL and metadata (admin)': {
+        '`run_sql`': [
+          'run_sql.rows',
+          'run_sql.command',
+          'run_sql.max-rows',
+          'run_sql.transaction',
+          'run_sql.rename-table',
+          'run_sql.metadata',
+          'run_sql.dependents',
+          'run_sql.cascade',
+        ],
+      },
+      run_sql: {
+        '`params`': ['run_sql.params', 'run_sql.params-single'],
+        '`read_only`': 'run_sql.read-only',
+        '`timeout_ms`': ['run_sql.timeout', 'run_sql.timeout-range', 'run_sql.statement-timeout'],
+        '`no_transaction`': ['run_sql.no-transaction', 'run_sql.no-transaction-only'],
+        '`check_metadata_consistency`': 'run_sql.unchecked',
+      },
+    },
+  },
+  start,
+  cases: CASES,
+})
+
+async function start(t: Test) {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table author (id int primary key, name text, owner int);
+      create table article (id int primary key, author_id int references author);
+      create table note (id int primary key, size int, code int, spare text);
+      create table other (id int);
+      create view seen as select 1 as one;
+      create function shout(a author) returns text language sql stable as 'select upper(a.name)';
+      insert into author values (1, 'Ann', 1), (2, 'Ben', 2);
+      insert into article values (1, 1);
+      insert into note values (1, 5, 7)`,
+  })
+  await server.must('bulk', [
+    ...['author', 'article', 'note', 'other', 'seen'].map(track),
+    relate('object', 'article', 'author', 'author_id'),
+    relate('array', 'author', 'articles', { table: 'article', column: 'author_id' }),
+    {
+      type: 'create_array_relationship',
+      args: {
+        table: 'author',
+        name: 'notes',
+        using: { manual_configuration: { remote_table: 'note', column_mapping: { id: 'id' } } },
+      },
+    },
+    { type: 'add_computed_field', args: { table: 'author', name: 'loud', definition: { function: 'shout' } } },
+    permit('select', 'author', 'user', { columns: ['id'], filter: { owner: 'X-Service-User-Id' } }),
+    permit('select', 'article', 'user', { columns: ['id'], filter: { author: { name: 'Ann' } } }),
+    permit('select', 'note', 'user', { columns: ['id'], filter: { size: { $gt: 1 } } }),
+    {
+      type: 'create_query_template',
+      args: { name: 'articles', template: { type: 'count', args: { table: 'article' } } },
+    },
+  ])
+  return server
+}
