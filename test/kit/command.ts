@@ -11,7 +11,7 @@ export interface Done {
 }
 
 /** No command fails because the machine is slow. */
-const PATIENT = {
+export const PATIENT = {
   ROWHOUSE_DATABASE__POOL_WAIT_MS: String(patience(30_000)),
   ROWHOUSE_DATABASE__STATEMENT_TIMEOUT_MS: String(patience(60_000)),
   ROWHOUSE_DATABASE__LOCK_TIMEOUT_MS: String(patience(30_000)),

@@ -31,20 +31,18 @@ export async function databaseForServer(): Promise<{ url: string; drop(): Promis
  */
 export async function createDatabase(server: string, template?: string) {
   const name = `t_${process.pid}_${randomBytes(4).toString('hex')}`
-  await onServer(server, async (client) => {
-    const { rows } = await client.query<{ version: string }>(`select current_setting('server_version_num') as version`)
-    const version = Number(rows[0]?.version)
-    const from = template ?? `template0 encoding 'UTF8' ${collation(version)}`
-    await client.query(`create database ${name} template ${from} ${strategy(version)}`)
-  })
+  const run = (sql: string) => maintain(server, sql)
+  const [row] = await run(`select current_setting('server_version_num') as version`)
+  const version = Number(row?.['version'])
+  const from = template ?? `template0 encoding 'UTF8' ${collation(version)}`
+  await run(`create database ${name} template ${from} ${strategy(version)}`)
   const url = new URL(server)
   url.pathname = `/${name}`
-  const run = (sql: string) => onServer(server, async (client) => void (await client.query(sql)))
   return {
     name,
     url: url.href,
-    drop: () => run(`drop database if exists ${name} with (force)`),
-    seal: () => run(`alter database ${name} allow_connections false`),
+    drop: async () => void (await run(`drop database if exists ${name} with (force)`)),
+    seal: async () => void (await run(`alter database ${name} allow_connections false`)),
   }
 }
 
@@ -59,6 +57,32 @@ function collation(version: number): string {
   return version >= 170000
     ? `locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'`
     : `lc_collate 'C' lc_ctype 'C.UTF-8'`
+}
+
+/** Connections for statements about databases. A connection costs more than such a statement, so a process keeps one. */
+const kept = new Map<string, { readonly client: Keepable; readonly opened: Promise<unknown>; waiting: number }>()
+/** `ref` and `unref` are missing in the types. */
+type Keepable = pg.Client & { ref(): void; unref(): void }
+
+async function maintain(server: string, sql: string): Promise<Record<string, unknown>[]> {
+  const place = kept.get(server) ?? keep(server)
+  place.waiting++
+  place.client.ref()
+  try {
+    await place.opened
+    return (await place.client.query<Record<string, unknown>>(sql)).rows
+  } finally {
+    // It does not hold up the end of the process.
+    if (--place.waiting === 0) place.client.unref()
+  }
+}
+
+function keep(server: string) {
+  const client = new pg.Client({ connectionString: server, connectionTimeoutMillis: patience(60_000) }) as Keepable
+  client.on('error', () => {}).on('end', () => kept.delete(server))
+  const place = { client, opened: client.connect(), waiting: 0 }
+  kept.set(server, place)
+  return place
 }
 
 async function onServer<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
@@ -83,3 +107,14 @@ function clusterUrl(): Promise<string> {
 /** Asks a database itself, past any server. */
 export const rowsOf = <Row extends object>(databaseUrl: string, sql: string): Promise<Row[]> =>
   onServer(databaseUrl, async (client) => (await client.query<Row>(sql)).rows)
+
+/**
+ * Runs SQL in a database itself, past any server, in one transaction. A server notices no change of a tracked table.
+ * @returns what `run_sql` answers: texts, after the names of the columns
+ */
+export const sqlOn = (databaseUrl: string, sql: string): Promise<{ readonly result: readonly string[][] }> =>
+  onServer(databaseUrl, async (client) => {
+    const all = await client.query<string[]>({ text: sql, rowMode: 'array', types: { getTypeParser: () => String } })
+    const last = Array.isArray(all) ? (all.at(-1) as pg.QueryArrayResult<string[]>) : all
+    return { result: [last.fields.map(({ name }) => name), ...last.rows] }
+  })

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ServerOptions, startServer } from '../../core/host/server.js'
-import { databaseForServer } from './database.js'
+import { databaseForServer, sqlOn } from './database.js'
 import { startProcesses, TEST_PROCESSES } from './several-processes.js'
 import { patience } from './patience.js'
 import { tellPooler, TEST_POOLER_URL } from './pooler.js'
@@ -39,6 +39,8 @@ export interface TestServer {
   /** As `query`, as admin; throws when the answer is no 200. */
   // oxlint-disable-next-line typescript/no-explicit-any
   must(type: string, args: unknown): Promise<any>
+  /** Runs SQL in its database, past the server: a twentieth of what `run_sql` costs. Not for changes of tracked tables. */
+  sql(text: string): ReturnType<typeof sqlOn>
   /** Stops it before the test ends. */
   close(): Promise<void>
 }
@@ -167,6 +169,7 @@ export async function testServer(
       if (status !== 200) throw new Error(`${type}: ${text}`)
       return body as unknown
     },
+    sql: (text) => sqlOn(database.url, text),
     close,
   }
 }

@@ -615,6 +615,6 @@ export const allMetadata = area('metadata', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   return server
 }

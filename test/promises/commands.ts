@@ -59,13 +59,11 @@ interface Commands extends TestServer {
 async function start(t: Test): Promise<Commands> {
   const server = await testServer(t)
   const folder = t.testdir({})
-  await server.must('run_sql', {
-    sql: `create table company (id int primary key);
+  await server.sql(`create table company (id int primary key);
       create table person (id int primary key, company_id int references company, code bigint, password text);
       insert into company values (1); insert into person values (1, 1), (2, null);
       create table entry (id int primary key, owner int, body text);
-      insert into entry select i, i % 1000, repeat('x', 50) from generate_series(1, 5000) i; analyze entry`,
-  })
+      insert into entry select i, i % 1000, repeat('x', 50) from generate_series(1, 5000) i; analyze entry`)
   let printed = ''
   const env = { DATABASE_URL: server.databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET }
   return {

@@ -22,7 +22,6 @@ const PROMISES = {
   'config.plugins':
     'the server reports a missing plugin, and mistakes in the settings of plugins, together with the others',
   'config.files': 'two files, and a file that is not read, are mistakes',
-  'config.former': 'the former name of a setting works, and both names together are a mistake',
   'config.standbys': 'a URL of a standby that is not one of PostgreSQL, or names several hosts, is refused',
   'fast.off': 'with fast: false, responses are the same',
   'plugin.off': 'a plugin that is false is not loaded, and its paths are a 404',
@@ -180,12 +179,6 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Configured>>> = {
     const env = { ROWHOUSE_CONFIG: 'other.json' }
     t.equal((await load(t, { env, files: { 'other.json': '{"http":{"port":7}}' } })).http.port, 7)
   },
-  'config.former': async (t) => {
-    const { limits } = await load(t, { file: { limits: { misses: { perSecond: 7 } } } })
-    t.equal(limits.newQueries.perSecond, 7)
-    const both = { limits: { misses: { perSecond: 7 }, newQueries: { perSecond: 8 } } }
-    t.equal((await mistakes(load(t, { file: both }))).length, 1)
-  },
   'config.standbys': async (t) => {
     const readUrls = ['postgres://u:marker@a/db', 'postgres://u:marker@a,b/db', 'http://marker']
     const found = await mistakes(load(t, { file: { database: { url: 'postgres://a/b', readUrls } } }))
@@ -329,10 +322,8 @@ interface Configured extends TestServer {
 
 async function start(t: Test): Promise<Configured> {
   const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `create table note_item (item_id int primary key, big_one bigint, price numeric);
-      insert into note_item values (1, 9007199254740993, 1.50), (2, 2, 2)`,
-  })
+  await server.sql(`create table note_item (item_id int primary key, big_one bigint, price numeric);
+      insert into note_item values (1, 9007199254740993, 1.50), (2, 2, 2)`)
   await server.must('track_table', 'note_item')
   const permission = { columns: '*', filter: {} }
   await server.must('create_select_permission', { table: 'note_item', role: 'user', permission })

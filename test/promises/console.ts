@@ -444,9 +444,7 @@ async function start(t: Test): Promise<Consoled> {
     files: true,
     config: { dataDir: t.testdir({}), http: { home: '/console', cors } },
   })
-  await server.must('run_sql', {
-    sql: `create table note (id int primary key, owner text); insert into note values (1, '7')`,
-  })
+  await server.sql(`create table note (id int primary key, owner text); insert into note values (1, '7')`)
   const permission = { columns: ['id'], filter: { owner: 'X-Service-User-Id' } }
   await server.must('bulk', [
     { type: 'track_table', args: 'note' },

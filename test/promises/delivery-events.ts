@@ -132,11 +132,9 @@ async function message(server: TestServer, name: string, set: string): Promise<s
   const id = randomUUID()
   const columns = kindOf(name) === 'sms' ? `country_code, message` : `"from", sub, text, cc`
   const values = kindOf(name) === 'sms' ? `'1', 'Hi'` : `'shop@example.com', 'Hello', 'Hi', '[]'`
-  await server.must('run_sql', {
-    sql: `insert into svc_catalog.svc_outbox (id, kind, "to", ${columns}, next_at)
+  await server.sql(`insert into svc_catalog.svc_outbox (id, kind, "to", ${columns}, next_at)
       values ('${id}', '${kindOf(name)}', '5550100', ${values}, now());
-      update svc_catalog.svc_outbox set provider = '${name}', next_at = now() + interval '1 hour', ${set} where id = '${id}'`,
-  })
+      update svc_catalog.svc_outbox set provider = '${name}', next_at = now() + interval '1 hour', ${set} where id = '${id}'`)
   return id
 }
 
@@ -238,19 +236,16 @@ const CASES: Record<keyof typeof PROMISES, Case<Events>> = {
   'event.settles': async (t, server) => {
     for (const name of [...EMAIL, 'vonage']) {
       const unknown = await message(server, name, `state = 'unknown', unknown_since = now(), error = 'no answer'`)
-      await server.must('run_sql', {
-        sql: `insert into svc_catalog.svc_outbox_attachment values ('${unknown}', 0, 'a', 'text/plain', 'a')`,
-      })
+      await server.sql(`insert into svc_catalog.svc_outbox_attachment values ('${unknown}', 0, 'a', 'text/plain', 'a')`)
       await posted(server, name, DELIVERED[name]!('a-reference', unknown, true))
       t.match(await shown(server, unknown), { state: 'unknown', delivery: null }, `${name}: signed by another`)
       await posted(server, name, DELIVERED[name]!('a-reference', unknown))
       const settled = { state: 'sent', provider: name, provider_id: 'a-reference', delivery: 'delivered', error: null }
       t.match(await shown(server, unknown), settled, name)
-      const { result } = await server.must('run_sql', {
-        sql: `select coalesce(text, message, cc::text) is not null as contents, unknown_since is not null as open,
+      const { result } =
+        await server.sql(`select coalesce(text, message, cc::text) is not null as contents, unknown_since is not null as open,
           sent_at is not null as sent, (select count(*)::int from svc_catalog.svc_outbox_attachment) as files
-          from svc_catalog.svc_outbox where id = '${unknown}'`,
-      })
+          from svc_catalog.svc_outbox where id = '${unknown}'`)
       t.same(result?.[1], ['f', 'f', 't', '0'], `${name}: its contents are deleted`)
     }
   },

@@ -175,7 +175,7 @@ export const describe = area('describe', { promises: PROMISES, start, cases: CAS
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const all = (columns: readonly string[]) => ({ columns, filter: {} })
   await server.must('bulk', [
     ...['customer', 'orders', 'item', 'felt', 'busy'].map(track),

@@ -269,13 +269,11 @@ async function start(t: Test): Promise<Dry> {
   const database = new pg.Client({ connectionString: server.databaseUrl })
   await database.connect()
   t.teardown(() => database.end())
-  await server.must('run_sql', {
-    sql: `create table note (id int primary key, text text unique deferrable initially deferred, stamp text);
+  await server.sql(`create table note (id int primary key, text text unique deferrable initially deferred, stamp text);
       create function stamp() returns trigger language plpgsql as $$ begin new.stamp := 'by a trigger'; return new; end $$;
       create trigger stamp before insert on note for each row execute function stamp();
       create function add_note(i int) returns setof note language sql volatile as 'insert into note values (i, ''f'') returning *';
-      insert into note values (1, 'one'); create table bare (id int primary key); create table counted (id serial primary key)`,
-  })
+      insert into note values (1, 'one'); create table bare (id int primary key); create table counted (id serial primary key)`)
   for (const name of ['note', 'counted']) await server.must('track_table', { schema: 'public', name })
   await server.must('track_function', { schema: 'public', name: 'add_note' })
   const template = { type: 'insert', args: { table: 'note', objects: { param: 'objects' }, returning: ['id'] } }

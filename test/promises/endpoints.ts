@@ -321,7 +321,7 @@ async function start(t: Test) {
   const sql = `create table note (id int primary key);
     insert into svc_catalog.svc_outbox (kind, "to", country_code, message) values ('sms', '5550100', '1', 'Hello');
     update svc_catalog.svc_outbox set next_at = now() + interval '1 day', queued_at = now() - interval '1 hour'`
-  await server.must('run_sql', { sql })
+  await server.sql(sql)
   await server.must('track_table', 'note')
   const permission = { columns: ['id'], filter: {} }
   await server.must('create_select_permission', { table: 'note', role: 'user', permission })

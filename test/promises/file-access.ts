@@ -416,11 +416,9 @@ function tus(id: string, bytes: string, expected: Expected, as: As, replaces = f
 /** Documents of users, each with a file; a user reads what it owns and what is shared with it. */
 async function start(t: Test): Promise<Documents> {
   const server = await filestore(t)
-  await server.must('run_sql', {
-    sql: `create table document (file_id text primary key, owner_id bigint not null, locked boolean not null default false);
+  await server.sql(`create table document (file_id text primary key, owner_id bigint not null, locked boolean not null default false);
       create table share (file_id text not null references document, user_id bigint not null);
-      insert into document select id, 42 from unnest('{mine,second,third,fourth,fifth}'::text[]) as id`,
-  })
+      insert into document select id, 42 from unnest('{mine,second,third,fourth,fifth}'::text[]) as id`)
   const permit = (type: string, permission: object) => ({
     type: `create_${type}_permission`,
     args: { table: FILE, role: 'user', permission },

@@ -84,7 +84,7 @@ const inProcess =
     else await proof(t, server)
   }
 
-const sqlOf = (server: Files, sql: string) => server.must('run_sql', { sql })
+const sqlOf = (server: Files, sql: string) => server.sql(sql)
 const urlOf = async (server: Files, body: object): Promise<string> =>
   (await server.fetch('/v1/file-url', { method: 'POST', body: JSON.stringify(body) }, user)).body.url
 

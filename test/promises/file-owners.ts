@@ -267,7 +267,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Owners>>> = {
     const after = await textServer(t, {}, database.url)
     const sql =
       "select (select user_id from svc_catalog.svc_file where file_id = 'f'), user_id from svc_catalog.svc_upload"
-    t.same((await after.must('run_sql', { sql })).result[1], ['42', '42'])
+    t.same((await after.sql(sql)).result[1], ['42', '42'])
     await takeAll(t, after, [
       // One byte and an upload of three are there.
       after.as('42', put('h', x(7), FULL)),

@@ -312,7 +312,7 @@ export const functionsAndNames = area('functions-and-names', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   await server.must('bulk', ['author', 'article'].map(track))
   return server
 }

@@ -408,7 +408,7 @@ export const functions = area('functions', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const may = (name: string, role = 'user') => ({ type: 'create_function_permission', args: { function: name, role } })
   const field = (name: string, more: object = {}) => ({
     type: 'add_computed_field',

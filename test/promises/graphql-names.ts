@@ -546,7 +546,7 @@ async function start(t: Test): Promise<Servers> {
     args: { table, name, using: { foreign_key_constraint_on: on } },
   })
   const tables = ['tbl_author', 'tbl_article', 'town', 'Order Items', 'Boolean', 'odd', 'matrix', 'cat', 'mood_log']
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   await server.must('bulk', [
     { type: 'track_table', args: { table: 'color', is_enum: true } },
     ...[...tables, 'car', 'shop_items', 'item_parts'].map((table) => ({ type: 'track_table', args: table })),

@@ -413,7 +413,7 @@ export const groups = area('groups', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const columns = ['id', 'shop_id', 'kind', 'price', 'sold', 'weight', 'size']
   const many = { foreign_key_constraint_on: { table: 'item', column: 'shop_id' } }
   await server.must('bulk', [

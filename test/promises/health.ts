@@ -51,11 +51,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '20260102000000_b.up.sql': 'select 2',
       '20260103000000_c.up.sql': 'select 3',
     })
-    await server.must('run_sql', {
-      sql: `insert into svc_catalog.svc_migration (owner, id, checksum) values
+    await server.sql(`insert into svc_catalog.svc_migration (owner, id, checksum) values
         ('sql files', '20260101000000_a', '${createHash('sha256').update('select 1').digest('hex')}'),
-        ('sql files', '20260102000000_b', 'other'), ('sql files', '20251231000000_z', 'gone')`,
-    })
+        ('sql files', '20260102000000_b', 'other'), ('sql files', '20251231000000_z', 'gone')`)
     const other = await testServer(t, { databaseUrl: server.databaseUrl, config: { migrationsDir: dir } })
     t.same(await other.must('migration_status', {}), {
       dir,
@@ -99,7 +97,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.notMatch(JSON.stringify(found), /marker/)
   },
   'health.fast': async (t, server) => {
-    await server.must('run_sql', { sql: 'update pause set seconds = 0' })
+    await server.sql('update pause set seconds = 0')
     const count = async () =>
       (await slowOnes(server)).reduce((sum: number, each: { count: number }) => sum + each.count, 0)
     const before = await count()
@@ -182,13 +180,11 @@ async function start(t: Test) {
       providers: { email: { default: 'memory', memory: { keep: 10 } } },
     },
   })
-  await server.must('run_sql', {
-    sql: `create table pause (seconds float8); insert into pause values (0.06);
+  await server.sql(`create table pause (seconds float8); insert into pause values (0.06);
       create function paused() returns bool stable language plpgsql as $$
         begin perform pg_sleep((select seconds from pause)); return true; end $$;
       create table word (id int primary key, word text); insert into word values (1, 'a'), (2, 'b');
-      create view slow as select id, word from word where (select paused())`,
-  })
+      create view slow as select id, word from word where (select paused())`)
   await server.must('bulk', [
     track('slow'),
     {

@@ -295,7 +295,7 @@ export const hidden = area('hidden', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const FILTER = { org_id: 'X-Service-Org-Id' }
   const NOTE = {
     columns: ['id', 'org_id', 'title', 'data'],

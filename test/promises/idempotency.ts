@@ -178,12 +178,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Keyed>>> = {
   'key.failed': async (t, server) => {
     const taken = json(insert('a'))
     t.match(await server.fetch('/v1/query', keyed(taken, 'failed')), { status: 400 }, 'a deferred constraint')
-    await server.must('run_sql', { sql: "delete from note where text = 'a'" })
+    await server.sql("delete from note where text = 'a'")
     const again = await server.fetch('/v1/query', keyed(taken, 'failed'))
     t.match(again, { status: 200, body: { affected_rows: 1 } })
     const error = await server.fetch('/v1/graphql', keyed(json(mutation('a')), 'failed-mutation'))
     t.match(error, { status: 200, body: { errors: [{ extensions: { code: 'constraint-violation' } }] } })
-    await server.must('run_sql', { sql: "delete from note where text = 'a'" })
+    await server.sql("delete from note where text = 'a'")
     t.match((await server.fetch('/v1/graphql', keyed(json(mutation('a')), 'failed-mutation'))).body.data, {
       insert_note: { affected_rows: 1 },
     })
@@ -215,7 +215,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Keyed>>> = {
     t.ok(rows[0].left > 23.9 * 3600 && rows[0].left <= 24 * 3600)
     await database.query("update svc_catalog.svc_kept_answer set expires_at = now() - interval '1 s'")
     t.match(await one(), { status: 400, body: { error: /Uniqueness violation|duplicate key/ } }, 'it runs again')
-    await server.must('run_sql', { sql: "delete from note where text = 'p'" })
+    await server.sql("delete from note where text = 'p'")
     t.equal((await one()).status, 200)
   },
   'key.reads': async (t, server) => {
@@ -345,13 +345,11 @@ async function start(t: Test): Promise<Keyed> {
   const database = new pg.Client({ connectionString: server.databaseUrl })
   await database.connect()
   t.teardown(() => database.end())
-  await server.must('run_sql', {
-    sql: `create table note (id serial primary key, text text, unique (text) deferrable initially deferred);
+  await server.sql(`create table note (id serial primary key, text text, unique (text) deferrable initially deferred);
       create function add_note(t text) returns setof note language sql volatile as 'insert into note (text) values (t) returning *';
       create function notes() returns setof note language sql stable as 'select * from note order by id desc limit 1';
       create function wait_and_add() returns setof note language sql volatile as
-        'select pg_sleep(0.2); insert into note (text) values (''slow'') returning *'`,
-  })
+        'select pg_sleep(0.2); insert into note (text) values (''slow'') returning *'`)
   for (const name of ['note', 'svc_outbox'])
     await server.must('track_table', { schema: name === 'note' ? 'public' : 'svc_catalog', name })
   for (const name of ['add_note', 'notes', 'wait_and_add'])

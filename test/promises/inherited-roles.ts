@@ -314,10 +314,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   },
   'inherit.functions': async (t, server) => {
     await magazine(server)
-    await server.must('run_sql', {
-      sql: `create function double_fee(a article) returns int language sql stable as 'select 2 * a.fee';
-      create function submitted() returns setof article language sql stable as $$ select * from article where state = 'submitted' $$`,
-    })
+    await server.sql(`create function double_fee(a article) returns int language sql stable as 'select 2 * a.fee';
+      create function submitted() returns setof article language sql stable as $$ select * from article where state = 'submitted' $$`)
     await server.must('bulk', [
       {
         type: 'add_computed_field',

@@ -369,8 +369,7 @@ async function start(t: Test): Promise<Limited> {
     },
   })
   const columns = times(100, (n) => `${'a'.repeat(57)}${1000 + n} int`)
-  await server.must('run_sql', {
-    sql: `create table item (id serial primary key, name text, owner int references item, tags jsonb, marks int[]);
+  await server.sql(`create table item (id serial primary key, name text, owner int references item, tags jsonb, marks int[]);
       insert into item (name, owner) select 'item ' || n, 1 from generate_series(1, 20) n;
       create table wide (id int primary key, other int references wide, ${columns.join()});
       create table big (id int primary key, t text);
@@ -381,8 +380,7 @@ async function start(t: Test): Promise<Limited> {
       insert into region select generate_series(1, 10);
       create table town (id int primary key, region int references region, name text);
       insert into town select n, 1 + n % 10, 'town ' || n from generate_series(1, 2000) n;
-      analyze region, town`,
-  })
+      analyze region, town`)
   const tables = ['item', 'wide', 'big', 'big_rows', 'region', 'town']
   const permit = (table: string, role: string, filter = {}) => ({
     type: 'create_select_permission',

@@ -354,7 +354,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'info permission comment.title.select $.filter',
       'info permission note.title.select $.filter',
     ])
-    await server.must('run_sql', { sql: 'create index on big (org_id, id); create index on note (title)' })
+    await server.sql('create index on big (org_id, id); create index on note (title)')
     t.same(await found(server, 'unindexed-rule'), [])
   },
   'lint.answer': async (t, server) => {
@@ -452,8 +452,7 @@ export const lint = area('lint', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `create type state as enum ('open', 'done');
+  await server.sql(`create type state as enum ('open', 'done');
       create table account (id int primary key, password text, password_changed_at timestamptz, token_count int,
         content_hash text, "cardNumber" text, title text, admin_token text);
       create table note (id int primary key, user_id int not null, org_id int, state state not null, title text, size int,
@@ -464,7 +463,6 @@ async function start(t: Test) {
       create table member (note_id int references note, user_id int, role text, primary key (note_id, user_id));
       create table big (id int primary key, org_id int, user_id int, size int);
       insert into big select i, i % 500, i % 400, i from generate_series(1, 20000) i;
-      create index on big (user_id); analyze big`,
-  })
+      create index on big (user_id); analyze big`)
   return server
 }

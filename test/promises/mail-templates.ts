@@ -136,7 +136,7 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     })
   },
   'template.by-sql': async (t, server) => {
-    await server.must('run_sql', { sql: `update svc_catalog.svc_mail_template set subject = 'By SQL'` })
+    await server.sql(`update svc_catalog.svc_mail_template set subject = 'By SQL'`)
     const { body } = await server.fetch('/v1/send/template/bye/preview', { method: 'POST', body: '{}' })
     t.same(body, { subject: 'By SQL', text: null, html: 'x' })
   },

@@ -75,9 +75,7 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     t.equal(next, messages[1].id)
     t.match(await server.messages(`?limit=1&before=${next}`), [{ sub: 'One' }])
     t.equal((await server.messages()).length, 50, 'a page without a limit')
-    const [oldest] = (
-      await server.must('run_sql', { sql: 'select id from svc_catalog.svc_outbox order by created_at, id' })
-    ).result[1]
+    const [oldest] = (await server.sql('select id from svc_catalog.svc_outbox order by created_at, id')).result[1]!
     t.same((await server.fetch(`/v1/send?before=${oldest}`)).body, { messages: [], next: null })
   },
   'list.filter': async (t, server) => {

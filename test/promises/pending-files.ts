@@ -250,15 +250,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
   ],
   'attach.user': [attach('p', { status: 400, like: { error: 'missing header: X-Service-User-Id' } }, {})],
   'expiry.refused': async (t, server) => {
-    await server.must('run_sql', {
-      sql: `update svc_catalog.svc_pending_file set expires_at = now() where file_id = 'p'`,
-    })
+    await server.sql(`update svc_catalog.svc_pending_file set expires_at = now() where file_id = 'p'`)
     await takeAll(t, server, [attach('p', notPending('p'), user)])
   },
   'expiry.hours': async (t, server) => {
     const sql = `select count(*) from svc_catalog.svc_pending_file join svc_catalog.svc_blob using (blob_id)
       where expires_at <> svc_pending_file.created_at + interval '24 hours' and file_id <> 'p' or leased_until < expires_at - interval '1 minute'`
-    t.same((await server.must('run_sql', { sql })).result[1], ['0'], 'and the collector leaves its bytes until then')
+    t.same((await server.sql(sql)).result[1], ['0'], 'and the collector leaves its bytes until then')
   },
   'bulk.fails': async (t, server) => {
     await takeAll(t, server.mailing, [
@@ -397,7 +395,7 @@ export const pendingFiles = area('pending-files', {
       notify: true,
       config: { providers: { email: { default: 'memory', memory: {} }, storage: { default: 'memory', memory: {} } } },
     })
-    await mailing.must('run_sql', { sql: 'create table album (name text primary key)' })
+    await mailing.sql('create table album (name text primary key)')
     await mailing.must('track_table', 'album')
     return { ...server, mailing }
   },

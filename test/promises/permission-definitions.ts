@@ -386,13 +386,11 @@ export const permissionDefinitions = area('permission-definitions', { promises: 
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `create table person (id int primary key, name text);
+  await server.sql(`create table person (id int primary key, name text);
       create table note (id int primary key, owner int references person, state text, stars int, login text,
         twice int generated always as (stars * 2) stored);
       create table typed (id int primary key, open bool, small smallint, big bigint, made timestamptz, data jsonb);
-      insert into note (id) values (1), (2)`,
-  })
+      insert into note (id) values (1), (2)`)
   await server.must('bulk', [
     ...['person', 'note', 'typed'].map(track),
     relate('object', 'note', 'person', 'owner'),

@@ -403,10 +403,8 @@ export const permissions = area('permissions', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `${SQL};
-      create table typed (id int primary key, open bool, small smallint, big bigint, made timestamptz, data jsonb)`,
-  })
+  await server.sql(`${SQL};
+      create table typed (id int primary key, open bool, small smallint, big bigint, made timestamptz, data jsonb)`)
   const read = (role: string, filter: object, more: object = {}) =>
     permit('select', 'note', role, { columns: ['id'], filter, ...more })
   const OWN = { owner: 'X-Service-User-Id' }

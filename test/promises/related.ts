@@ -461,7 +461,7 @@ export const related = area('related', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const relate = (kind: string, table: string, name: string, on: unknown) => ({
     type: `create_${kind}_relationship`,
     args: { table, name, using: { foreign_key_constraint_on: on } },

@@ -330,7 +330,7 @@ export const results = area('results', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const permit = (role: string, columns: readonly string[], more: object = {}) => ({
     type: 'create_select_permission',
     args: { table: 'page', role, permission: { columns, filter: {}, ...more } },

@@ -554,7 +554,7 @@ export const review = area('review', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   await server.must('bulk', [
     ...['customer', 'orders', 'item', 'log'].map(track),
     relate('object', 'orders', 'customer', 'customer_id'),

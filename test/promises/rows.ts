@@ -487,7 +487,7 @@ export const rows = area('rows', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const relate = (type: string, table: string, name: string, on: unknown) => ({
     type: `create_${type}_relationship`,
     args: { table, name, using: { foreign_key_constraint_on: on } },

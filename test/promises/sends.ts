@@ -367,7 +367,7 @@ export const sends = area('sends', { promises: PROMISES, cases: CASES, start })
 
 async function start(t: Test): Promise<NotifyServer> {
   const server = await notifyServer(t, FAST)
-  await server.must('run_sql', { sql: 'create table buy (id serial primary key, what text not null unique)' })
+  await server.sql('create table buy (id serial primary key, what text not null unique)')
   await server.must('track_table', 'buy')
   return server
 }

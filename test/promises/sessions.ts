@@ -136,7 +136,7 @@ const CASES: Record<keyof typeof PROMISES, Case<Sessions>> = {
     t.equal((await whoIs(server, [secret(), `X-Service-Role: ${'a'.repeat(64)}`])).status, 200)
   },
   'secret.backend': async (t, server) => {
-    await server.must('run_sql', { sql: 'create table note (id int primary key)' })
+    await server.sql('create table note (id int primary key)')
     await server.must('track_table', 'note')
     const permission = { check: {}, backend_only: true }
     await server.must('create_insert_permission', { table: 'note', role: 'user', permission })

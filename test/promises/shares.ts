@@ -170,20 +170,18 @@ async function start(t: Test): Promise<Shared> {
         maxAnswerBytes: 19 * MIB,
         poolSize: 4,
         streamPoolSize: 3,
-        poolWaitMs: patience(150),
+        poolWaitMs: patience(300),
         roleTimeoutMs: { anonymous: 150 },
         pipelines: 0,
       },
     },
   })
-  await server.must('run_sql', {
-    sql: `create table note (id int primary key, text text);
+  await server.sql(`create table note (id int primary key, text text);
       insert into note values (1, 'one');
       create table big as select n as id, repeat('x', 2000000) as t from generate_series(1, 9) n;
       create view endless as select b.id * 1000 + n as id, t from big b, generate_series(1, 100) n;
       create view sleepy as select 1 as id, pg_sleep(60)::text as slept;
-      create view brief as select 1 as id, pg_sleep(0.01)::text as slept`,
-  })
+      create view brief as select 1 as id, pg_sleep(0.01)::text as slept`)
   const permission = { columns: '*', filter: {} }
   const tables = ['note', 'big', 'endless', 'sleepy', 'brief']
   await server.must('bulk', [
@@ -194,7 +192,7 @@ async function start(t: Test): Promise<Shared> {
   ])
   const hasty = await testServer(t, {
     databaseUrl: server.databaseUrl,
-    config: { database: { statementTimeoutMs: patience(150), lockTimeoutMs: patience(50), streamMaxAgeMs: 150 } },
+    config: { database: { statementTimeoutMs: patience(800), lockTimeoutMs: patience(50), streamMaxAgeMs: 150 } },
   })
   const database = new pg.Client({ connectionString: server.databaseUrl })
   await database.connect()

@@ -228,7 +228,7 @@ export const sqlstates = area('sqlstates', { promises: PROMISES, start, cases: C
 
 async function start(t: Test) {
   const server = await testServer(t, { config: { database: { lockTimeoutMs: 150, roleTimeoutMs: { hasty: 100 } } } })
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   await server.must('bulk', [
     ...['kind', 'thing', 'raising', 'tried', 'large', 'slow'].map(track),
     permit('insert', 'raising', 'user', { check: {} }),

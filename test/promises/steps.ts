@@ -621,10 +621,8 @@ export const steps = area('steps', {
 /** Starts a server with customers, orders and their items. */
 export async function shop(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `${SQL}
-    create function numbers(n int) returns setof int language sql immutable as 'select generate_series(1, n)'`,
-  })
+  await server.sql(`${SQL}
+    create function numbers(n int) returns setof int language sql immutable as 'select generate_series(1, n)'`)
   const permit = (type: string, table: string, permission: object) => ({
     type: `create_${type}_permission`,
     args: { table, role: 'user', permission },

@@ -633,7 +633,7 @@ export const tables = area('tables', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   await server.must(
     'bulk',
     ['author', 'article', 'passport', 'line', 'part', 'mood', 'thing', 'place', 'visit'].map(track),

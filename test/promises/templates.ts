@@ -203,9 +203,21 @@ const bare = (
 const everyMethod = (call: string, expected: Expected, before?: Step): Case =>
   ['GET', 'POST', 'PUT', 'DELETE'].flatMap((method) => [...(before ? [before] : []), rest(method, call, expected)])
 const reset = query(
-  'run_sql',
-  { sql: "delete from note; insert into note values (1, 'one', 5, null, 1), (2, 'two', 6, null, 2)" },
-  is({ result_type: 'CommandOk' }),
+  'bulk',
+  [
+    { type: 'delete', args: { table: 'note', where: {} } },
+    {
+      type: 'insert',
+      args: {
+        table: 'note',
+        objects: [
+          { id: 1, body: 'one', n: 5, owner: 1 },
+          { id: 2, body: 'two', n: 6, owner: 2 },
+        ],
+      },
+    },
+  ],
+  { status: 200 },
 )
 const notes = (expected: unknown): Step =>
   query('select', { table: 'note', columns: ['id', 'body', 'n'], order_by: ['id'] }, is(expected))

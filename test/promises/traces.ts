@@ -257,9 +257,7 @@ async function start(t: Test): Promise<Traced> {
       providers: { email: { default: 'memory', memory: { keep: 10 } } },
     },
   })
-  await server.must('run_sql', {
-    sql: `create table note (id int primary key, word text check (word <> 'bad marker'))`,
-  })
+  await server.sql(`create table note (id int primary key, word text check (word <> 'bad marker'))`)
   await server.must('track_table', 'note')
   await server.must('create_query_template', {
     name: 'by_word',

@@ -39,7 +39,6 @@ const PROMISES = {
   'unknown.upload': 'an upload that does not exist is a 404',
   'expiry.gone': 'an upload that has expired is a 410',
   'expiry.hours': 'an upload expires after resumable.expireHours without new bytes',
-  'expiry.older': 'an upload that a server of an older version has begun is a 410',
   'access.create': 'a role needs create when the upload begins',
   'access.end': 'and when it ends',
   'access.owner': 'an upload belongs to its user in its role; others get a 404',
@@ -448,15 +447,6 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     t.equal(hours((await taken(server, progress(path, 0))).headers.get('upload-expires')), 1)
     t.equal(hours((await taken(server, patch(path, 0, 'x', OK))).headers.get('upload-expires')), 24)
   },
-  'expiry.older': async (t, server) => {
-    const path = await begin(server, 1)
-    const place = `insert into svc_catalog.svc_upload_place values ('00000000-0000-4000-8000-000000000000')`
-    await rowsOf(server.databaseUrl, place)
-    await change(server, path, "place = '00000000-0000-4000-8000-000000000000'")
-    await takeAll(t, server, [
-      patch(path, 0, 'x', wrong(410, 'gone', 'the upload began on a server of an older version; start a new one')),
-    ])
-  },
   'access.create': [create(1, {}, denied('reader'), {}, reader), create(1, {}, { status: 201 }, {}, user)],
   'access.end': async (t, server) => {
     const path = await begin(server, 1, { file_id: 'ended' }, user)
@@ -641,7 +631,7 @@ export const uploads = area('uploads', {
         '`pending`': 'metadata.pending',
         'other keys, such as `filename`': 'metadata.other',
         '400, 403, 413': ['create.length', 'access.create', 'patch.too-long', 'metadata.wrong'],
-        '404, 410': ['unknown.upload', 'access.owner', 'expiry.gone', 'expiry.older'],
+        '404, 410': ['unknown.upload', 'access.owner', 'expiry.gone'],
         409: 'patch.offset',
         412: 'version.other',
         415: 'patch.type',

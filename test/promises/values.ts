@@ -123,7 +123,7 @@ export const values = area('values', { promises: PROMISES, cases: CASES, start }
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   await server.must('track_table', 'value')
   return server
 }

@@ -498,7 +498,7 @@ export const versions = area('versions', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const permit = (role: string, type: string, table: string, permission: object) => ({
     type: `create_${type}_permission`,
     args: { table, role, permission },

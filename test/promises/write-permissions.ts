@@ -463,7 +463,7 @@ export const writePermissions = area('write-permissions', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const OWN = { owner: 'X-Service-User-Id' }
   const seen = (role: string, filter: object, columns: readonly string[] = ['id', 'state', 'stars']) =>
     permit('select', 'note', role, { columns, filter })

@@ -575,7 +575,7 @@ export const writes = area('writes', {
 
 async function start(t: Test) {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: SQL })
+  await server.sql(SQL)
   const permit = (type: string, table: string, permission: object, role = 'user') => ({
     type: `create_${type}_permission`,
     args: { table, role, permission },
