@@ -402,15 +402,12 @@ tap.test('types of two schemas with the same names', async (t) => {
 })
 
 tap.test('the example starts without a database', async (t) => {
-  const before = process.env['ROWHOUSE_ADMIN_SECRET']
-  process.env['ROWHOUSE_ADMIN_SECRET'] = ADMIN_SECRET
-  t.teardown(() => {
-    if (before === undefined) delete process.env['ROWHOUSE_ADMIN_SECRET']
-    else process.env['ROWHOUSE_ADMIN_SECRET'] = before
-  })
   const config = fileURLToPath(new URL('../../plugins/stitch/example/rowhouse.config.js', import.meta.url))
 
-  t.equal(await wantsDatabase({ flags: { config }, env: {}, cwd: tmpdir() }), false)
+  t.equal(
+    await wantsDatabase({ flags: { config }, env: { ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET }, cwd: tmpdir() }),
+    false,
+  )
 })
 
 async function failure(promise: Promise<unknown>): Promise<string> {
