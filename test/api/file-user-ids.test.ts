@@ -52,6 +52,13 @@ tap.test('any user id owns files with the setting userId: text', async (t) => {
   const signed = await server.fetchAs(UUID, '/v1/file-url', { method: 'POST', body: '{"file_id":"f0"}' })
   t.equal((await server.bare(signed.body.url)).text, '1234567890')
   t.match(await server.fetchAs(NAMED, '/v1/file/f1', { method: 'DELETE' }), { status: 200 })
+  t.match(await server.fetchAs(NAMED, '/v1/file/f1'), { status: 404 })
+  for (const [i, who] of [
+    [0, UUID],
+    [2, '7'],
+  ] as const)
+    t.match(await server.fetchAs(who, `/v1/file/f${i}`), { status: 200, text: '1234567890' }, 'others keep their files')
+  t.equal((await server.bare(signed.body.url)).text, '1234567890')
 })
 
 const tus = (method: string, headers: Record<string, string>, body?: string): RequestInit => ({

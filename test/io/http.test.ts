@@ -153,6 +153,15 @@ t.test('a drain', async (t) => {
   })
 })
 
+t.test('a client that sends 20 MiB to their end can read why they were refused', async (t) => {
+  const { post } = await httpApp(t, { maxJsonBytes: 1000 })
+
+  const answer = await post('x'.repeat(20 * MIB))
+
+  t.equal(answer.status, 413)
+  t.match(await answer.json(), { code: 'payload-too-large' })
+})
+
 t.test('a client that sends a large body first and reads later gets its answer', async (t) => {
   const { base, errors } = await httpApp(t, { maxJsonBytes: 1000 })
   const socket = connect(Number(new URL(base).port), '127.0.0.1').pause()

@@ -119,7 +119,7 @@ function compare(
 ) {
   t.equal(answer.status, status, name, { answer: answer.text })
   if (exact !== undefined) t.equal(answer.text, exact, name)
-  if (body !== undefined) t.same(answer.body, body, name)
+  if (body !== undefined) t.strictSame(answer.body, body, name)
   if (part !== undefined) t.match(answer.body, part, name)
   for (const [header, value] of Object.entries(headers)) {
     if (value instanceof RegExp) t.match(answer.headers.get(header), value, `${name}: ${header}`)

@@ -116,7 +116,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Documents>>> = {
     }
   },
   'hook.url': async (t, server) => {
-    for (const url of ['public', 'http://169.254.169.254/'])
+    for (const url of ['public', '/v1/hooks/other', 'ftp://x', 'http://169.254.169.254/', 'http://u:p@x/'])
       await t.rejects(server.without(t, { hook: { url } }), /plugins\.filestore\.hook\.url/, url)
   },
   'hook.request': async (t, { hooked, hook }) => {
@@ -150,12 +150,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Documents>>> = {
   },
   'hook.forms': async (t, { hooked, hook }) => {
     hook.asked.length = 0
-    await takeAll(t, hooked, [form('/v1/file', 'in a form', 'x', OK, user), tus('by tus', 'x', { status: 201 }, user)])
+    await takeAll(t, hooked, [
+      form('/v1/file', 'in a form', 'x', OK, user),
+      form({ path: '/v1/file/by%20path', method: 'PUT' }, undefined, 'x', OK, user),
+      tus('by tus', 'x', { status: 201 }, user),
+    ])
     t.same(
-      hook.asked.map(({ url }) => [url.searchParams.get('file_id'), url.searchParams.get('file_op')]),
+      hook.asked.map(({ url, headers }) => [Object.fromEntries(url.searchParams), headers['x-service-user-id']]),
       [
-        ['in a form', 'create'],
-        ['by tus', 'create'],
+        [{ key: 'k', file_id: 'in a form', file_op: 'create' }, '42'],
+        [{ key: 'k', file_id: 'by path', file_op: 'create', file_method: 'put' }, '42'],
+        [{ key: 'k', file_id: 'by tus', file_op: 'create' }, '42'],
       ],
     )
   },

@@ -3,7 +3,7 @@ import { buildClientSchema, getIntrospectionQuery, printSchema, validateSchema }
 import type { Test } from 'tap'
 import { counted, data, fails, invalid, modern as ask, rawTo, repeat } from '../kit/graphql-steps.js'
 import { permit, setUpLibrary } from '../kit/library.js'
-import { area, type Case, type Expected, like, refused, type Step } from '../kit/promises.js'
+import { area, type Case, exactly, type Expected, like, refused, type Step } from '../kit/promises.js'
 import { type As, type TestServer, testServer } from '../kit/server.js'
 import { PROCESSES } from '../kit/several-processes.js'
 
@@ -387,7 +387,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'names.javascript': [
     ask(
       'query ($constructor: constructor_bool_exp, $toString: Int) { constructor(where: $constructor, limit: $toString) { valueOf: toString } }',
-      data({ constructor: [{ valueOf: 'x' }] }),
+      exactly({ data: { constructor: [{ valueOf: 'x' }] } }),
       { variables: { constructor: { toString: { _eq: 'x' } } } },
     ),
     ...['hasOwnProperty', '__proto__'].map((key) =>

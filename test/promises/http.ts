@@ -244,7 +244,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.match(errors[0], { status: 400, code: 'parse-failed' })
   },
   'body.framing': async (t) => {
-    const { raw, calls, get } = await httpApp(t)
+    const { raw, calls, get } = await httpApp(t, { metrics: 'open' })
     for (const request of [
       `${POST}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
       `${POST}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`,
@@ -252,7 +252,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ])
       t.match(await raw(request), { status: 400, body: /"code":"parse-failed"/ }, request)
     t.equal(calls.length, 1, 'the first two are refused before the route')
-    t.equal((await get('/echo')).status, 200)
+    t.match(await (await get('/metrics')).text(), /http_unread_total\{code="parse-failed"\} 3\n/)
   },
   'request.not-http': async (t) => {
     const { raw, get } = await httpApp(t, { metrics: 'open' })
@@ -310,8 +310,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.match(await rawRequest(server.url, large), { status: 431, body: /16384 bytes/ }, 'by default')
   },
   'headers.slow': async (t) => {
-    const { raw } = await httpApp(t, { headersTimeoutMs: 100, checkIntervalMs: 20 })
+    const { raw, get } = await httpApp(t, { headersTimeoutMs: 100, checkIntervalMs: 20, metrics: 'open' })
     t.match(await raw(`${GET}A: b\r\n`), { status: 408, body: /"code":"request-timeout".*100 ms/ })
+    t.match(await (await get('/metrics')).text(), /http_unread_total\{code="request-timeout"\} 1\n/)
   },
   'busy.total': async (t) => {
     const { get, release, calls } = await httpApp(t, { maxConcurrentRequests: 1, metrics: 'open' })

@@ -254,17 +254,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'socket.gateway': async (t) => {
     const path = join(newFolder(t), 'http')
     const over = (headers: Record<string, string>, at = '/a') => ask(`http://any${at}`, { socketPath: path, headers })
-    const editor = { 'x-service-role': 'editor' }
+    const session = async (headers: Record<string, string>) => JSON.parse((await over(headers, '/a/session')).body)
+    const editor = { 'x-service-role': 'editor', 'x-service-user-id': '7', 'x-service-org': 'a' }
     const { server } = await serve(t, { port: undefined, socket: { path } }, { mode: 'gateway' })
     t.equal(server.url, `unix:${path}`)
-    t.match(await over(editor), { status: 200, body: 'editor' })
-    t.match(await over({}), { status: 200, body: 'anonymous' })
+    t.strictSame(await session(editor), { role: 'editor', via: 'gateway', user: '7', org: 'a' })
+    t.match(await session({}), { role: 'anonymous', user: '0' })
     t.match(await over({ 'x-service-gateway-secret': 'wrong' }), { status: 401 })
     t.match(await over({}, '/metrics'), { status: 401 }, 'the world is behind the gateway')
     await server.close()
     await serve(t, { port: undefined, socket: { path } }, { mode: 'direct' })
     t.match(await over(editor), { status: 403 })
-    t.match(await over({}), { status: 200, body: 'anonymous' })
+    t.match(await session({ 'x-service-user-id': '7' }), { role: 'anonymous', user: '0' })
+    await t.rejects(serve(t, {}, { mode: 'gateway' }), {
+      message: 'auth.gatewaySecret is required when auth.mode is "gateway" and http.socket is not set',
+    })
   },
 }
 
@@ -289,10 +293,14 @@ export const listeners = area('listeners', {
   start: (t) => testServer(t),
 })
 
-/** Two plugins, each with a route of its name that says the role of the caller; `a` lets in whoever has a key. */
+/** Two plugins, each with a route of its name for the role of the caller, and one for its session; `a` knows a key. */
 const PLUGINS = ['a', 'b'].map(
   (name) => `export default { name: '${name}', database: false, setup(host) {
   host.router.get('/${name}', (ctx) => void (ctx.body = ctx.state.session.role))
+  host.router.get('/${name}/session', (ctx) => {
+    const { role, via, variables } = ctx.state.session
+    ctx.body = { role, via, user: variables.get('x-service-user-id'), org: variables.get('x-service-org') }
+  })
   host.router.post('/${name}', async (ctx) => {
     const chunks = []
     for await (const chunk of ctx.req) chunks.push(chunk)

@@ -189,6 +189,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
   ],
   'run_sql.error': [
+    sql('create table big (id int, name text);\ninsert into bog values (1)', {
+      status: 400,
+      like: {
+        path: '$.args',
+        code: 'postgres-error',
+        error: /^relation "bog" does not exist$/,
+        internal: { error: { status_code: '42P01', line: '2', column: '13' } },
+      },
+    }),
     sql("select '🐘';\n  select '🐘', idd from (select 1 as id) as x", {
       status: 400,
       like: {

@@ -281,6 +281,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
         },
       ),
       tus('GET', path, {}, { status: 405 }),
+      { path, method: 'GET', as: admin, expected: { status: 405 } },
     ])
   },
   'patch.parts': async (t, server) => {
