@@ -14,8 +14,11 @@ import { full, quick } from './suites.js'
 const named = process.argv.slice(2).filter((each) => each !== '--full')
 const isQuick = named.length === 0 && !process.argv.includes('--full')
 
-/** What `npm test` may take on any machine, because CPU time is steady where time is not. */
-const CPU_SECONDS = 330
+/**
+ * What `npm test` may take with the build, PostgreSQL included, because CPU time is steadier than time. It may only fall: a
+ * change that needs more makes something else cheaper.
+ */
+const CPU_SECONDS = 480
 const TOLERANCE = 1.1
 
 await calibrate()
