@@ -20,6 +20,7 @@ const PROMISES = {
     'dropping a column, table or function that metadata needs is refused, naming what depends on it',
   'run_sql.cascade': 'with cascade the dependents are dropped too',
   'run_sql.type': 'a type cannot change under what depends on it, cascade or not',
+  'run_sql.type-of-rules': 'filters, checks and presets of all four permissions are among what depends on a type',
   'run_sql.free': 'what nothing depends on is dropped and altered, and the API follows',
   'run_sql.rename-table': 'a table cannot be renamed, nor inside of a do block',
   'run_sql.rename-column': 'a column cannot be renamed',
@@ -52,6 +53,17 @@ const held = (by: string) =>
   refused('dependency-error', `cannot drop due to the following dependent objects : ${by}`, '$.args')
 const count = (table: string, n: number): Step => sql(`select count(*) from ${table}`, rows(['count'], [String(n)]))
 const unsupported = (error: string | RegExp) => refused('not-supported', error, '$.args')
+
+/** Columns of the table `ruled`, each in one rule of a permission of this type. */
+const RULES = {
+  checked: 'insert',
+  preset: 'insert',
+  seen: 'select',
+  changeable: 'update',
+  changed: 'update',
+  stamped: 'update',
+  deletable: 'delete',
+} as const
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.rows': [
@@ -140,6 +152,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { cascade: true },
     ),
   ],
+  'run_sql.type-of-rules': Object.entries(RULES).map(([column, type]) =>
+    sql(
+      `alter table ruled alter column ${column} type bigint`,
+      refused('dependency-error', new RegExp(`dependencies : .*permission ruled\\.user\\.${type}`), '$.args'),
+    ),
+  ),
   'run_sql.free': [
     sql(
       'alter table note drop column spare; alter table note alter column code type bigint; alter table note add column fresh int default 3',
@@ -408,6 +426,9 @@ async function start(t: Test) {
       create table article (id int primary key, author_id int references author);
       create table note (id int primary key, size int, code int, spare text);
       create table other (id int);
+      create table ruled (id int primary key, ${Object.keys(RULES)
+        .map((column) => `${column} int`)
+        .join()});
       create view seen as select 1 as one;
       create function shout(a author) returns text language sql stable as 'select upper(a.name)';
       insert into author values (1, 'Ann', 1), (2, 'Ben', 2);
@@ -430,6 +451,16 @@ async function start(t: Test) {
     permit('select', 'author', 'user', { columns: ['id'], filter: { owner: 'X-Service-User-Id' } }),
     permit('select', 'article', 'user', { columns: ['id'], filter: { author: { name: 'Ann' } } }),
     permit('select', 'note', 'user', { columns: ['id'], filter: { size: { $gt: 1 } } }),
+    track('ruled'),
+    permit('insert', 'ruled', 'user', { columns: ['id'], check: { checked: 1 }, set: { preset: 1 } }),
+    permit('select', 'ruled', 'user', { columns: ['id'], filter: { seen: 1 } }),
+    permit('update', 'ruled', 'user', {
+      columns: ['id'],
+      filter: { changeable: 1 },
+      check: { changed: 1 },
+      set: { stamped: 1 },
+    }),
+    permit('delete', 'ruled', 'user', { filter: { deletable: 1 } }),
     {
       type: 'create_query_template',
       args: { name: 'articles', template: { type: 'count', args: { table: 'article' } } },
