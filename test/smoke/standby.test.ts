@@ -23,7 +23,9 @@ t.test('reads run on a standby, and on the primary while it lags', async (t) => 
   t.equal(await place({ 'rowhouse-read-from': 'primary' }), portOf(primary))
 
   await standby.query('select pg_wal_replay_pause()')
-  await server.must('insert', { table: 'note', objects: [{ id: 1 }] })
+  const written = await server.query('insert', { table: 'note', objects: [{ id: 1 }] })
+  const position = written.headers.get('rowhouse-position') ?? ''
+  t.equal(await place({ 'rowhouse-position': position }), portOf(primary), 'who wrote reads what is written')
   await until('the primary is read', async () => (await place()) === portOf(primary))
   t.equal((await server.query('count', { table: 'note' })).text, '{"count":1}')
 
