@@ -214,7 +214,17 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     t.equal(server.sms.handed.filter((each) => (each as Sms).message === 'once').length, 1)
   },
   'key.reused': [
-    send('email', { ...MAIL, sub: 'Other' }, { status: 409, like: { code: 'idempotency_key_reused' } }, key('order-7')),
+    ...[
+      { sub: 'Other' },
+      { to: 'other@example.com' },
+      { from: 'other@example.com' },
+      { fromName: 'Other' },
+      { text: 'other' },
+      { html: '<p>other</p>' },
+      { cc: 'other@example.com' },
+    ].map((other) =>
+      send('email', { ...MAIL, ...other }, { status: 409, like: { code: 'idempotency_key_reused' } }, key('order-7')),
+    ),
     send('email', { ...MAIL, attachments: [{ filename: 'a', content: '' }] }, { status: 409 }, key('order-7')),
     send('sms', SMS, { status: 409, like: { code: 'idempotency_key_reused' } }, key('order-7')),
   ],
