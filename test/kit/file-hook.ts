@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A hook of the filestore, which answers as it is told and remembers what it was asked. */
+/** A hook of the filestore: it sends the responses that a test sets, and records the requests. */
 export interface FileHook {
   /** With a parameter of its own, `key=k`. */
   readonly url: string

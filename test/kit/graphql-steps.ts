@@ -59,7 +59,7 @@ export const fails = (
 export const invalid = (message: RegExp | string, path?: RegExp | string): Expected =>
   fails('validation-failed', message, path)
 
-/** A table has so many rows, for admin. */
+/** Counts the rows of a table, as admin. */
 export const counted = (table: string, count: number): Step => query('count', { table }, is({ count }))
 export const repeat = (count: number, fn: (i: number) => string): string =>
   Array.from({ length: count }, (_, i) => fn(i)).join(' ')

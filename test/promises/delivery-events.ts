@@ -82,7 +82,7 @@ const form = (fields: Record<string, string>, headers: Record<string, string>): 
   body: Buffer.from(new URLSearchParams(fields).toString()),
 })
 
-/** `delivered` of a message by its reference, and by our id where there is one, as each posts it; `wrong`: as nobody would sign it. */
+/** `delivered` of a message by its reference, and by our id where there is one, as each posts it; `wrong`: with a wrong signature. */
 const DELIVERED: Readonly<Record<string, (id: string, ours?: string, wrong?: boolean) => PostedEvents>> = {
   postmark: (id, ours, wrong) => ({
     headers: { authorization: basic(`postmark:${wrong ? 'other' : 'pass:word'}`) },
