@@ -513,7 +513,9 @@ t.test('a worker that loops, ends, throws or eats its memory costs its own reque
       t.match(await bad, { status: expected.status, body: { code: expected.code, path: '$' } })
       t.equal((await bad).headers.has('retry-after'), expected.status === 503)
       if (how === 'loop') t.match((await bad).text, /could not be compiled in time/)
-      if (how === 'exit' || how === 'memory') t.match((await bad).text, /the compile worker ended/)
+      if (how === 'exit') t.match((await bad).text, /the compile worker ended/)
+      // It takes a while to eat all memory: the time may be over first.
+      if (how === 'memory') t.match((await bad).text, /the compile worker ended|could not be compiled in time/)
       t.same(new Set(others), new Set([200]))
       t.equal(await other(), 200)
     })

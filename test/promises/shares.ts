@@ -81,7 +81,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Shared>>> = {
   'pool.wait': async (t, server) => {
     const slow = () => server.query('select', { table: 'sleepy', columns: ['slept'], limit: 1 })
     const held = [slow(), slow(), slow(), slow()]
-    await until('all connections are busy', async () => (await server.running()) >= 3)
+    await until('all connections are busy', async () => (await server.running()) === held.length)
     const refused = await slow()
     t.match(refused, { status: 503, body: { message: String } })
     t.ok(Number(refused.headers.get('retry-after')) > 0)
