@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg'
+import { prepared } from '../db/prepared.js'
 import type { SqlType, TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
 import { labelsOf, lacking, type RawType, readType } from './introspect.js'
@@ -45,7 +46,8 @@ export async function introspectFunctions(
   functions: readonly TableRef[],
 ): Promise<Map<string, FoundFunction>> {
   if (functions.length === 0) return new Map()
-  const { rows } = await client.query<RawFunction>(QUERY, [JSON.stringify(functions)])
+  const given = { functions: JSON.stringify(functions) }
+  const rows = await prepared<RawFunction>(client, 'rowhouse functions', QUERY, given)
   return new Map(rows.map((raw) => [tableKey(raw), readFunction(raw)]))
 }
 
@@ -129,7 +131,7 @@ const QUERY = `
 with recursive found as (
   select p.*, n.nspname, coalesce(p.proallargtypes, p.proargtypes::oid[]) as every,
     count(*) over (partition by p.pronamespace, p.proname, p.prokind)::int as overloads
-  from json_to_recordset($1::json) as w(schema text, name text)
+  from json_to_recordset(current_setting('rowhouse.functions')::json) as w(schema text, name text)
   join pg_namespace n on n.nspname = w.schema
   join pg_proc p on p.pronamespace = n.oid and p.proname = w.name
 ),

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg'
+import { prepared } from '../db/prepared.js'
 import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
 import { type Column, type Constraint, type ForeignKey, type TableData, tableKey } from './catalog.js'
 import type { Marks } from './metadata.js'
@@ -38,7 +39,8 @@ export function inOrder(found: FoundTables, tables: readonly TableRef[]): FoundT
 }
 
 async function readParts(client: ClientBase, tables: readonly TableRef[], andTracked: boolean): Promise<FoundTables> {
-  const { rows } = await client.query<Part>(QUERY, [JSON.stringify(tables), andTracked])
+  if (tables.length === 0 && !andTracked) return { tables: new Map(), marks: new Map() }
+  const rows = await ask(client, tables, andTracked ? 'tables and tracked' : 'tables')
   const byOid = new Map<number, Partial<RawTable>>()
   const types = new Map<number, SqlType>()
   const marks = new Map<number, string>()
@@ -48,7 +50,7 @@ async function readParts(client: ClientBase, tables: readonly TableRef[], andTra
       continue
     }
     if (part === 'mark') {
-      marks.set(oid, value as string)
+      marks.set(oid, (value as Mark).mark)
       continue
     }
     const raw = byOid.get(oid) ?? {}
@@ -70,9 +72,12 @@ export interface FoundTables {
 
 /** Returns the marks of the named tables that exist. A mark covers everything that `introspect` would read. */
 export async function introspectMarks(client: ClientBase, tables: readonly TableRef[]): Promise<Marks> {
-  const { rows } = await client.query<TableRef & { mark: string }>(MARKS, [JSON.stringify(tables), false])
-  return new Map(rows.map((row) => [tableKey(row), row.mark]))
+  const rows = await ask(client, tables, 'marks')
+  return new Map(rows.map(({ value }) => [tableKey(value as Mark), (value as Mark).mark]))
 }
+
+const ask = (client: ClientBase, tables: readonly TableRef[], read: 'tables' | 'tables and tracked' | 'marks') =>
+  prepared<Part>(client, 'rowhouse tables', QUERY, { tables: JSON.stringify(tables), read })
 
 /**
  * One kind of facts about a table, or a type shared by many columns. Kinds are separate rows, because a join of the
@@ -81,8 +86,9 @@ export async function introspectMarks(client: ClientBase, tables: readonly Table
 interface Part {
   readonly oid: number
   readonly part: 'type' | 'mark' | 'table' | 'columns' | 'keys' | 'rules' | 'foreign_keys' | 'geo'
-  readonly value: object | string
+  readonly value: object
 }
+type Mark = TableRef & { readonly mark: string }
 
 /** Finds tables by oid, to detect renames. */
 export async function namesByOid(client: ClientBase, oids: readonly number[]): Promise<Map<number, TableRef>> {
@@ -302,12 +308,12 @@ const alike = (t: string, other: string): string => `(${other} = ${t}.oid or ${o
  * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3, CMD_DELETE 4 as
  * bits 4, 8 and 16).
  */
-const PARTS = `
+const QUERY = `
 with recursive wanted as materialized (
   select c.oid, c.relkind, n.nspname, c.relname
   from (
-    select schema, name from json_to_recordset($1::json) as w(schema text, name text)
-    union select table_schema, table_name from svc_catalog.svc_table where $2
+    select schema, name from json_to_recordset(current_setting('rowhouse.tables')::json) as w(schema text, name text)
+    union select table_schema, table_name from svc_catalog.svc_table where current_setting('rowhouse.read') = 'tables and tracked'
   ) w
   join pg_namespace n on n.nspname = w.schema
   join pg_class c on c.relnamespace = n.oid and c.relname = w.name
@@ -464,10 +470,7 @@ mark as (
     max(value->>'name') filter (where part = 'table') as name,
     encode(sha256(convert_to(string_agg(part || value::text, '' order by part, number), 'UTF8')), 'base64') as mark
   from said group by oid
-)`
-const QUERY = `${PARTS}
-select oid::int8::float8 as oid, part, value from part
-union all select oid::int8::float8, 'type', value from column_type
-union all select oid::int8::float8, 'mark', to_json(mark) from mark`
-// Avoids a join with the wanted tables, which would make PostgreSQL compute all parts for each table.
-const MARKS = `${PARTS} select schema, name, mark from mark`
+)
+select oid::int8::float8 as oid, part, value from part where current_setting('rowhouse.read') <> 'marks'
+union all select oid::int8::float8, 'type', value from column_type where current_setting('rowhouse.read') <> 'marks'
+union all select oid::int8::float8, 'mark', json_build_object('schema', schema, 'name', name, 'mark', mark) from mark`

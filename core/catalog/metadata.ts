@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg'
+import { prepared } from '../db/prepared.js'
 import { type Json, NO_LIMITS, parseJson, stringifyJson } from '../json/parse.js'
 import type { TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
@@ -82,7 +83,7 @@ const BATCH = 1000
 
 /** @param known previous reading; tables with the same mark are not read again and stay the same objects */
 export async function readMetadata(client: ClientBase, known?: MarkedMetadata): Promise<MarkedMetadata> {
-  const { rows } = await client.query<Record<keyof typeof READ, string>>(columnsOf(READ))
+  const rows = await prepared<Record<keyof typeof READ, string>>(client, 'rowhouse metadata', columnsOf(READ))
   const read = rows[0] as Record<keyof typeof READ, string>
   const tables = new Map<string, TrackedTable>()
   const marks = new Map<string, string>()
@@ -124,9 +125,13 @@ type PermissionPool = Map<string, { readonly key: string; readonly row: Permissi
 
 /** Reads the metadata of some tables into them. */
 async function readTables(client: ClientBase, wanted: readonly TrackedTable[], pool: PermissionPool): Promise<void> {
-  const { rows } = await client.query<Record<keyof typeof READ_TABLES, string>>(
-    `with wanted as (select * from json_to_recordset($1::json) as w(schema text, name text)) ${columnsOf(READ_TABLES)}`,
-    [JSON.stringify(wanted.map(({ ref }) => ref))],
+  const rows = await prepared<Record<keyof typeof READ_TABLES, string>>(
+    client,
+    'rowhouse metadata of tables',
+    `with wanted as (
+      select * from json_to_recordset(current_setting('rowhouse.tables')::json) as w(schema text, name text)
+    ) ${columnsOf(READ_TABLES)}`,
+    { tables: JSON.stringify(wanted.map(({ ref }) => ref)) },
   )
   const read = rows[0] as Record<keyof typeof READ_TABLES, string>
   const tables = new Map(wanted.map((table) => [tableKey(table.ref), table]))

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { type Database, GRACE_MS, withClient, withDirectClient } from '../db/database.js'
 import { clientError } from '../db/errors.js'
 import { cancellable } from '../db/execute.js'
+import { checkPrepared } from '../db/prepared.js'
 import { serviceError } from '../errors.js'
 import { Shares } from './caller-limits.js'
 import type { Call } from './operations.js'
@@ -91,9 +92,10 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
           await client.query(`set statement_timeout = ${timeoutMs + GRACE_MS}; set lock_timeout = ${lockTimeoutMs}`)
         }
         const change = checks ? await transaction.lock() : undefined
-        transaction.discard()
+        transaction.changesSession()
         const answer = await fn(client)
         await client.query('reset role; reset search_path')
+        await checkPrepared(client)
         await change?.rescan(cascade)
         return answer
       },

@@ -139,7 +139,11 @@ export async function openData(database: Database, options: DataOptions): Promis
       bindings: { values, variables: call.session.variables },
       // Tags differ for each request.
       prepare:
-        !pooled && !call.transaction?.discarded && plan !== undefined && tags === undefined && plans.isRepeated(plan),
+        !pooled &&
+        !call.transaction?.changedSession &&
+        plan !== undefined &&
+        tags === undefined &&
+        plans.isRepeated(plan),
       tags,
       shape,
       isCached: plan && plans.isCached(plan),
@@ -276,7 +280,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     inside?: Transaction,
   ) => {
     // After the SQL of an admin, the connection may not know what was prepared.
-    const name = pooled || inside?.discarded ? {} : { name: nameOf(text) }
+    const name = pooled || inside?.changedSession ? {} : { name: nameOf(text) }
     const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
     return inside ? ask(await inside.connection()) : retried(undefined, () => withClient(database.main, ask))
   }

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import { Change, type Reading } from '../catalog/change.js'
 import type { CatalogOptions } from '../catalog/draft.js'
-import { type Database, inTransaction, isPooled, type TransactionOptions } from '../db/database.js'
+import { type Database, inTransaction, type TransactionOptions } from '../db/database.js'
 import { cancellable } from '../db/execute.js'
 import { RESET_SESSION } from '../db/pooler.js'
 import { nothingSpent } from './request-limits.js'
@@ -37,7 +37,7 @@ export async function runTransaction<T>(
         await client.query('set constraints all immediate')
         changed = undefined
       }
-      if (isPooled(database.config) && transaction.discarded) await client.query(RESET_SESSION)
+      if (transaction.changedSession) await client.query(RESET_SESSION)
       signal.throwIfAborted()
       if (changed) snapshots.expect(changed)
       return answer
@@ -46,13 +46,18 @@ export async function runTransaction<T>(
     sending.pipeline = true
     try {
       const result = await cancellable(database, client, discard, signal, () =>
-        inTransaction(client, run, { mode, undo, onBegin, willClose: () => signal.aborted || transaction.discarded }),
+        inTransaction(client, run, {
+          mode,
+          undo,
+          onBegin,
+          willClose: () => signal.aborted || transaction.changedSession,
+        }),
       )
       isCommitted = true
       return result
     } finally {
       sending.pipeline = false
-      if (transaction.discarded) discard()
+      if (transaction.changedSession && !isCommitted) discard()
       if (changed) await snapshots.settle(changed, isCommitted)
     }
   })
@@ -77,7 +82,7 @@ export class Transaction {
   private change: Change | undefined
   private seen = 0
   private readonly aborting = new AbortController()
-  private discardClient = false
+  private sessionChanged = false
   private ready: Promise<ClientBase> | undefined
 
   constructor(
@@ -116,12 +121,12 @@ export class Transaction {
     this.aborting.abort(reason)
   }
 
-  /** Marks the connection as unusable for other requests, because its session state was changed. */
-  discard(): void {
-    this.discardClient = true
+  /** Says that SQL of an admin changes the session. It is reset before the commit, and closed after a failure. */
+  changesSession(): void {
+    this.sessionChanged = true
   }
-  get discarded(): boolean {
-    return this.discardClient
+  get changedSession(): boolean {
+    return this.sessionChanged
   }
 
   /** Takes the metadata lock on the first call, and reloads the metadata. */

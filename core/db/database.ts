@@ -6,6 +6,7 @@ import { limitAnswers, socketOf } from './limit-answers.js'
 import { ServiceError, unavailable } from '../errors.js'
 import { isFull } from './cell-query.js'
 import { connectionTo, hostOf } from './hosts.js'
+import { ownsSession } from './prepared.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
 import { traced } from '../tracing.js'
@@ -178,6 +179,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     // A connection can also fail while it is checked out without a running query.
     made.on('connect', (client) => {
       client.on('error', lost)
+      if (!pooled) ownsSession(client)
       onConnect(client)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })

@@ -8,10 +8,10 @@ export const IDLE_IN_TRANSACTION_MS = 60_000
 
 /**
  * Resets the session state that SQL has changed, just before the end of a transaction and after its deferred triggers,
- * because the pooler gives the session to another client next.
+ * because somebody else gets the session next.
  */
 export const RESET_SESSION =
-  'set constraints all immediate; reset session authorization; reset role; reset all; deallocate all; close all; ' +
+  'set constraints all immediate; reset session authorization; reset role; reset all; close all; ' +
   'unlisten *; discard temp; discard sequences; select pg_advisory_unlock_all()'
 
 type Defaults = Readonly<Record<string, string>>
