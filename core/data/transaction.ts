@@ -1,9 +1,10 @@
 import type { ClientBase } from 'pg'
 import { Change, type Reading } from '../catalog/change.js'
 import type { CatalogOptions } from '../catalog/draft.js'
-import { type Database, inTransaction, type TransactionOptions } from '../db/database.js'
+import { type Database, inTransaction, isPooled, type TransactionOptions } from '../db/database.js'
 import { cancellable } from '../db/execute.js'
 import { RESET_SESSION } from '../db/pooler.js'
+import { checkPrepared } from '../db/prepared.js'
 import { nothingSpent } from './request-limits.js'
 import { openSnapshot, type Snapshot, type Snapshots } from './snapshots.js'
 
@@ -29,6 +30,7 @@ export async function runTransaction<T>(
     const signal = AbortSignal.any([requestSignal, transaction.signal])
     let changed: Reading | undefined
     let isCommitted = false
+    const pooled = isPooled(database.config)
     const run = async () => {
       const answer = await fn(transaction)
       changed = await transaction.finish()
@@ -50,17 +52,26 @@ export async function runTransaction<T>(
           mode,
           undo,
           onBegin,
-          willClose: () => signal.aborted || transaction.changedSession,
+          willClose: () => signal.aborted || (pooled && transaction.changedSession),
         }),
       )
       isCommitted = true
       return result
     } finally {
       sending.pipeline = false
-      if (transaction.changedSession && !isCommitted) discard()
+      if (transaction.changedSession && !isCommitted) {
+        if (pooled || signal.aborted) discard()
+        else await resetAfterFailure(client).catch(discard)
+      }
       if (changed) await snapshots.settle(changed, isCommitted)
     }
   })
+}
+
+/** Resets what a rollback does not: session locks, for example. */
+async function resetAfterFailure(client: ClientBase): Promise<void> {
+  await client.query(RESET_SESSION)
+  await checkPrepared(client)
 }
 
 /**
@@ -121,7 +132,7 @@ export class Transaction {
     this.aborting.abort(reason)
   }
 
-  /** Says that SQL of an admin changes the session. It is reset before the commit, and closed after a failure. */
+  /** Says that SQL of an admin changes the session, which is reset at the end. */
   changesSession(): void {
     this.sessionChanged = true
   }

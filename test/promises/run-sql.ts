@@ -15,6 +15,8 @@ const PROMISES = {
   'run_sql.admin': 'run_sql is for admin only',
   'run_sql.required': 'it needs sql, a text, and refuses keys that it does not know',
   'run_sql.empty': 'SQL without a statement answers CommandOk',
+  'run_sql.session':
+    'nothing of its session is left, whether it succeeds or not: settings, roles, locks, temporary tables, prepared statements, cursors and channels',
   'run_sql.max-rows': 'a result has at most 10,000 rows',
   'run_sql.dependents':
     'dropping a column, table or function that metadata needs is refused, naming what depends on it',
@@ -65,6 +67,30 @@ const RULES = {
   deletable: 'delete',
 } as const
 
+/** What would be left of a session. */
+const LEAVES = [
+  `set work_mem = '1234kB'; set search_path = nowhere; set plan_cache_mode = force_custom_plan`,
+  'set role pg_monitor',
+  'set session authorization pg_monitor; set session authorization default; set session characteristics as transaction read only',
+  'select pg_advisory_lock(823746299)',
+  'create temp table left_behind (id int); create temp table author (other int)',
+  'prepare left_behind as select 1',
+  'deallocate all',
+  `do $$ begin execute 'deallocate all'; execute 'prepare left_behind as select 1'; end $$`,
+  'declare left_behind cursor with hold for select 1',
+  'listen left_behind',
+]
+const LEFT = `select string_agg(what, ', ') as left from (
+  select name || ' ' || setting as what from pg_settings where setting is distinct from reset_val
+    and name in ('work_mem', 'search_path', 'plan_cache_mode', 'default_transaction_read_only', 'role')
+  union all select 'role' where current_user <> session_user
+  union all select 'lock' from pg_locks where locktype = 'advisory' and objid = 823746299
+  union all select 'table' from pg_class where relnamespace = pg_my_temp_schema()
+  union all select 'statement' from pg_prepared_statements where from_sql
+  union all select 'cursor' from pg_cursors where is_holdable
+  union all select 'channel' from pg_listening_channels()
+) x`
+
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.rows': [
     sql(
@@ -100,6 +126,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.empty': ['', ' ', '-- nothing'].flatMap((text) =>
     [{}, { params: [] }, { no_transaction: true }, { read_only: true }].map((more) => sql(text, OK, more)),
   ),
+  'run_sql.session': LEAVES.flatMap((text) => [
+    sql(text, { status: 200 }),
+    sql(LEFT, rows(['left'], ['NULL'])),
+    sql(`${text}; select 1/0`, refused('postgres-error', 'division by zero')),
+    sql(LEFT, rows(['left'], ['NULL'])),
+    query('get_inconsistent_metadata', {}, is({ is_consistent: true, inconsistent_objects: [] })),
+  ]),
   'run_sql.max-rows': [
     sql('select generate_series(1, 10001) as n', refused('unexpected-payload', /more than 10000 rows/, '$.args.sql')),
     sql('select generate_series(1, 10001); select 1 as n', rows(['n'], ['1'])),
