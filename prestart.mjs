@@ -4,7 +4,8 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 const SOURCES = ['core', 'plugins', 'providers', 'test', 'bench']
-const STAMP = 'build/core/cli.js'
+/** What the build writes last. */
+const STAMP = 'build/plugins/graphql/page/assets/LICENSES.txt'
 
 const newest = (path) => {
   const stat = statSync(path)

@@ -1,7 +1,7 @@
-import { calibrate } from './calibrate.js'
+import { startMeasured } from './calibrate.js'
 import { cpuOfChildren } from './cpu.js'
 import { testFile } from './files.js'
-import { spawnThrowaway, TEST_DATABASE_URL } from './kit/cluster.js'
+import { TEST_DATABASE_URL } from './kit/cluster.js'
 import { createTemplate } from './kit/template.js'
 import { createPool, type Summary } from './pool.js'
 import { full, quick } from './suites.js'
@@ -21,11 +21,10 @@ const isQuick = named.length === 0 && !process.argv.includes('--full')
 const CPU_SECONDS = 520
 const TOLERANCE = 1.1
 
-await calibrate()
-const given = process.env[TEST_DATABASE_URL]
-const cluster = given === undefined ? await spawnThrowaway() : { url: given, stop: async () => {} }
-const template = await createTemplate(cluster.url)
-const place = { databaseUrl: cluster.url, template: template.name }
+const cluster = await startMeasured()
+const databaseUrl = process.env[TEST_DATABASE_URL] ?? cluster.url
+const template = await createTemplate(databaseUrl)
+const place = { databaseUrl, template: template.name }
 const suite = named.length > 0 ? named.map((file) => testFile(file, place)) : (isQuick ? quick : full)(place)
 const pool = createPool({ verbose: named.length === 1 })
 const ok = await pool.run(suite)

@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { transformSync } from 'esbuild'
-import { calibrate } from '../calibrate.js'
-import { spawnThrowaway } from '../kit/cluster.js'
+import { startMeasured } from '../calibrate.js'
 import { createTemplate } from '../kit/template.js'
 import type { Job } from '../pool.js'
 import { full, quick } from '../suites.js'
@@ -26,8 +25,7 @@ const names = readdirSync(FOLDER)
   )
   .sort()
 
-await calibrate()
-const cluster = await spawnThrowaway()
+const cluster = await startMeasured()
 const place = { databaseUrl: cluster.url, template: (await createTemplate(cluster.url)).name }
 const copy = copyOf(ROOT)
 const found = { quick: 0, full: 0 }

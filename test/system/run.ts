@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { calibrate } from '../calibrate.js'
+import { startMeasured } from '../calibrate.js'
 import { filesOf, testFile } from '../files.js'
 import { spawnThrowaway } from '../kit/cluster.js'
 import { PGBOUNCER } from '../kit/pooler.js'
@@ -35,7 +35,7 @@ const mayInstall = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
 const notRun: string[] = []
 let updated: Promise<void> | undefined
 
-await calibrate()
+await (await startMeasured()).stop()
 const outcomes = await Promise.all([
   ofRegistry('codegen', 'generated clients'),
   ofRegistry('clients', 'public clients'),
