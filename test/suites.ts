@@ -15,14 +15,11 @@ const tests = (folder: string, ...names: readonly string[]): string[] =>
 
 /** Random tests, of which `npm test` tries a fifth. */
 const PROPERTIES = [
-  ...tests('db', 'noninterference', 'permission-oracle', 'rule-comparison', 'canary', 'sql-properties'),
+  ...tests('db', 'noninterference', 'permission-oracle', 'rule-comparison', 'canary'),
   ...filesOf('fuzz'),
 ]
 /** Providers keep the contract of their kind, and speak the protocol of each API. */
 const PROVIDERS = tests('io', 'contracts', 'email-apis', 'sms-apis', 'smtp')
-
-/** The command line as a program of its own. */
-const PROGRAM = tests('io', 'program')
 
 /** Every promise once: each list of promises, each unit, and a smoke test for what needs processes. */
 export const quick: Suite = (place) => {
@@ -33,7 +30,6 @@ export const quick: Suite = (place) => {
     ...CHECKS.slice(0, 1),
     ...filesOf('promises').map((file) => group(file, [file])),
     group('smoke', filesOf('smoke')),
-    group('program', PROGRAM),
     group('providers', PROVIDERS),
     ...chunks(filesOf('unit'), 2).map((files, i) => group(`unit ${i + 1}`, files)),
     ...CHECKS.slice(1),

@@ -3,6 +3,11 @@ import pg from 'pg'
 import { spawnThrowaway, TEST_DATABASE_URL } from './cluster.js'
 import { patience } from './patience.js'
 
+/** A tap test, which drops its database at its end. */
+interface Owner {
+  teardown(fn: () => Promise<void>): unknown
+}
+
 /** Names a database of the cluster that has all migrations; see `createTemplate`. Without it, each server migrates its own. */
 export const TEST_TEMPLATE = 'ROWHOUSE_TEST_TEMPLATE'
 
@@ -12,17 +17,17 @@ export const TEST_TEMPLATE = 'ROWHOUSE_TEST_TEMPLATE'
  * @param t a tap test: the database is dropped at its end
  * @returns a superuser URL; `drop` disconnects whoever is left
  */
-export async function freshDatabase(t?: {
-  teardown(fn: () => Promise<void>): unknown
-}): Promise<{ url: string; drop(): Promise<void> }> {
+export async function freshDatabase(t?: Owner): Promise<{ url: string; drop(): Promise<void> }> {
   const { url, drop } = await createDatabase(await clusterUrl())
   t?.teardown(drop)
   return { url, drop }
 }
 
 /** Creates a database for a server: a copy of the template if there is one, otherwise an empty one. */
-export async function databaseForServer(): Promise<{ url: string; drop(): Promise<void> }> {
-  return createDatabase(await clusterUrl(), process.env[TEST_TEMPLATE])
+export async function databaseForServer(t?: Owner): Promise<{ url: string; drop(): Promise<void> }> {
+  const { url, drop } = await createDatabase(await clusterUrl(), process.env[TEST_TEMPLATE])
+  t?.teardown(drop)
+  return { url, drop }
 }
 
 /**

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { freshDatabase } from '../kit/database.js'
+import { databaseForServer } from '../kit/database.js'
 import { startProxy } from '../kit/proxy.js'
 import { testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
 t.test('while the database is away requests fail with 503, and when it is back they are served again', async (t) => {
-  const database = await freshDatabase(t)
+  const database = await databaseForServer(t)
   const proxy = await startProxy(t, database.url)
   const server = await testServer(t, { databaseUrl: proxy.url })
   await server.sql('create table note (id int primary key)')

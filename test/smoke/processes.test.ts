@@ -1,5 +1,5 @@
 import t from 'tap'
-import { freshDatabase, rowsOf } from '../kit/database.js'
+import { databaseForServer, rowsOf } from '../kit/database.js'
 import { ADMIN_SECRET } from '../kit/server.js'
 import { serverProcess } from '../kit/server-process.js'
 import { until } from '../kit/until.js'
@@ -7,7 +7,7 @@ import { until } from '../kit/until.js'
 const COUNT = { type: 'count', args: { table: 'note' } }
 
 t.test('a server that has to end answers what is in progress first', async (t) => {
-  const database = await freshDatabase(t)
+  const database = await databaseForServer(t)
   const server = await serverProcess(t, database.url)
   await rowsOf(database.url, 'create view slow as select pg_sleep(0.5)::text as slept')
   await must(server.url, 'track_table', 'slow')
@@ -28,7 +28,7 @@ t.test('a server that has to end answers what is in progress first', async (t) =
 })
 
 t.test('a server that is killed has stored what it acknowledged, and no half of a bulk', async (t) => {
-  const database = await freshDatabase(t)
+  const database = await databaseForServer(t)
   const first = await serverProcess(t, database.url)
   await must(first.url, 'run_sql', { sql: 'create table note (id int primary key, half int not null)' })
   await must(first.url, 'track_table', 'note')
@@ -65,7 +65,7 @@ t.test('a server that is killed has stored what it acknowledged, and no half of 
 })
 
 t.test('two processes serve one port with one metadata, and one that dies is replaced', async (t) => {
-  const database = await freshDatabase(t)
+  const database = await databaseForServer(t)
   const server = await serverProcess(t, database.url, { args: ['--processes', '2'] })
   const times = (text: string) => server.log().split(text).length - 1
   await until('both listen', () => times('"msg":"listening"') === 2)
