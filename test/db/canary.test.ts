@@ -1,6 +1,6 @@
 import type { GeneratorValue } from 'fast-check'
 import t from 'tap'
-import { freshDatabase } from '../kit/database.js'
+import { databaseForServer } from '../kit/database.js'
 import fc, { cases } from '../kit/property.js'
 import { testServer } from '../kit/server.js'
 import { startSqlTap } from '../kit/sql-tap.js'
@@ -182,7 +182,7 @@ const bound = (canaries: Canaries) => ({
 })
 
 t.test('what a request says never stands in the text of a statement', async (t) => {
-  const database = await freshDatabase()
+  const database = await databaseForServer()
   t.teardown(() => database.drop())
   const tap = await startSqlTap(t, database.url)
   const server = await testServer(t, {

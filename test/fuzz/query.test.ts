@@ -4,7 +4,7 @@ import pg from 'pg'
 import t from 'tap'
 import { startServer } from '../../core/host/server.js'
 import { createLogger } from '../../core/log.js'
-import { freshDatabase } from '../kit/database.js'
+import { databaseForServer } from '../kit/database.js'
 import { MARKER } from '../kit/fuzz/hostile.js'
 import { attack, type Attack } from '../kit/fuzz/requests.js'
 import { REFILL_SQL, TOWN_METADATA, TOWN_SQL } from '../kit/fuzz/town.js'
@@ -137,7 +137,7 @@ const describePrototypes = (): string =>
 
 /** A server whose log is kept, on a database with the town in it. */
 async function start(t: { teardown(fn: () => unknown): unknown }) {
-  const { url: databaseUrl, drop } = await freshDatabase()
+  const { url: databaseUrl, drop } = await databaseForServer()
   t.teardown(drop)
   const database = new pg.Client({ connectionString: databaseUrl })
   await database.connect()

@@ -5,7 +5,7 @@ import pg from 'pg'
 import type { Test } from 'tap'
 import { type ConfigError, loadConfig } from '../../core/host/config.js'
 import { checks, sections, startServer } from '../../core/host/server.js'
-import { freshDatabase } from '../kit/database.js'
+import { databaseForServer } from '../kit/database.js'
 import { area, type Case } from '../kit/promises.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
 
@@ -250,7 +250,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Configured>>> = {
   },
   'files.user-ids': async (t) => {
     const put = async (userId: string, id: string) => {
-      const database = await freshDatabase()
+      const database = await databaseForServer()
       t.teardown(() => database.drop())
       const config = { dataDir: folder(t), plugins: { filestore: { userId } } }
       const server = await testServer(t, { files: true, databaseUrl: database.url, config })

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { freshDatabase } from '../kit/database.js'
+import { databaseForServer } from '../kit/database.js'
 import { fileHook, type FileHook } from '../kit/file-hook.js'
 import { bad, denied, get, head, hidden, OK, pathOf, post, put, REFUSED, remove, wrong } from '../kit/file-steps.js'
 import { admin, type Files, filestore, user } from '../kit/files.js'
@@ -458,7 +458,7 @@ async function start(t: Test): Promise<Documents> {
     }),
     permit('delete', { filter: OWNS }),
   ])
-  const plain = { databaseUrl: (await freshDatabase(t)).url, dataDir: join(server.dataDir, 'plain') }
+  const plain = { databaseUrl: (await databaseForServer(t)).url, dataDir: join(server.dataDir, 'plain') }
   const without = (t: Test, settings: object) => filestore(t, settings, {}, plain)
   const hook = await fileHook(t)
   return {

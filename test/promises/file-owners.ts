@@ -1,6 +1,6 @@
 import { SignJWT } from 'jose'
 import type { Test } from 'tap'
-import { freshDatabase } from '../kit/database.js'
+import { databaseForServer } from '../kit/database.js'
 import { fileHook } from '../kit/file-hook.js'
 import { bad, get, hidden, OK, pathOf, post, put, remove, wrong } from '../kit/file-steps.js'
 import { admin, type Files, filestore, user } from '../kit/files.js'
@@ -255,7 +255,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Owners>>> = {
     )
   },
   'text.converts': async (t) => {
-    const database = await freshDatabase(t)
+    const database = await databaseForServer(t)
     const before = await textServer(t, { userId: 'integer' }, database.url)
     await takeAll(t, before, [
       before.as('42', put('f', 'x', like({ user_id: 42 }))),

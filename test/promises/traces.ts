@@ -7,7 +7,7 @@ import { area, type Case } from '../kit/promises.js'
 import { type Answered, type As, TEST_FAST, testServer, type TestServer } from '../kit/server.js'
 import { type SqlTap, startSqlTap } from '../kit/sql-tap.js'
 import { type Remote, stubRemote } from '../kit/stitch.js'
-import { freshDatabase } from '../kit/database.js'
+import { databaseForServer } from '../kit/database.js'
 import { until } from '../kit/until.js'
 
 /** What a trace of OpenTelemetry says about a request. */
@@ -238,7 +238,7 @@ async function start(t: Test): Promise<Traced> {
     api.disable()
     await provider.shutdown()
   })
-  const database = await freshDatabase()
+  const database = await databaseForServer()
   t.teardown(() => database.drop())
   const tap = await startSqlTap(t, database.url)
   const service = await stubRemote(t, ({ headers }, res) => {
