@@ -21,17 +21,20 @@ const PROPERTIES = [
 /** Providers keep the contract of their kind, and speak the protocol of each API. */
 const PROVIDERS = tests('io', 'contracts', 'email-apis', 'sms-apis', 'smtp')
 
+/** The pages have a promise for each row. It needs all promises, and proves none. */
+const PAGES = 'build/test/promises/pages.test.js'
+
 /** Every promise once: each list of promises, each unit, and a smoke test for what needs processes. */
 export const quick: Suite = (place) => {
   const env = { [TEST_SHARE]: '0.2' }
   const group = (name: string, files: readonly string[]) => testGroup(name, files, { ...place, env })
   return [
-    ...chunks(PROPERTIES, 2).map((files, i) => group(`properties ${i + 1}`, files)),
+    group('properties', PROPERTIES),
     ...CHECKS.slice(0, 1),
-    ...filesOf('promises').map((file) => group(file, [file])),
+    ...filesOf('promises').flatMap((file) => (file === PAGES ? [] : [group(file, [file])])),
     group('smoke', filesOf('smoke')),
     group('providers', PROVIDERS),
-    ...chunks(filesOf('unit'), 2).map((files, i) => group(`unit ${i + 1}`, files)),
+    group('unit', [...filesOf('unit'), PAGES]),
     ...CHECKS.slice(1),
   ]
 }
