@@ -34,7 +34,11 @@ const PROMISES = {
   'openapi.page': 'GET /v1/openapi is a page for browsers',
   'version.etag': 'a select by primary key answers with the version as ETag',
   'version.not-modified': 'a GET with that ETag in If-None-Match gets 304 without a body, until the row changes',
+  'version.related': 'or a related row of the answer changes',
+  'version.hidden': 'If-None-Match tells nothing about a row that the role does not see',
   'version.if-match': 'an update with another version in If-Match is 412, and changes nothing',
+  'version.elsewhere': 'If-Match with a template that is not one update or delete is refused',
+  'version.openapi': 'the OpenAPI document has the headers and their responses',
   'version.parameter': 'expect takes the version as a parameter',
   'usage.calls': 'template_usage lists templates with roles, calls and arguments to plan them',
   'usage.admin': 'template_usage is for admin',
@@ -106,6 +110,8 @@ const rest = (
 const ids = (...all: readonly number[]) => all.map((id) => ({ id }))
 const VERSIONED = { table: 'versioned', where: { id: param('id') } }
 const documentOf = async (server: TestServer, as?: As) => (await server.fetch('/v1/openapi.json', {}, as)).body
+
+const IF_MATCH = { 'if-match': '"1"' }
 
 /** In order: later ones see what earlier ones left. */
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
@@ -392,32 +398,89 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const headers = { 'if-none-match': etag }
     const again = await server.fetch('/v1/template/read?id=1', { headers })
     t.same([again.status, again.text, again.headers.get('etag')], [304, '', etag])
-    t.equal((await server.fetch('/v1/template/read?id=1', { headers: { 'if-none-match': '"other"' } })).status, 200)
+    for (const header of [`W/${etag}`, `"0", ${etag}`, '*']) {
+      const same = await server.fetch('/v1/template/read?id=1', { headers: { 'if-none-match': header } })
+      t.same([same.status, same.text, same.headers.get('etag')], [304, '', etag], header)
+    }
+    for (const header of ['"other"', '"1"', '"2"'])
+      t.equal((await server.fetch('/v1/template/read?id=1', { headers: { 'if-none-match': header } })).status, 200)
+    const posted = await server.fetch('/v1/template/read', { method: 'POST', body: '{"id": 1}', headers })
+    t.same([posted.status, posted.body], [200, [{ body: 'one' }]])
     await server.must('update', { table: 'versioned', where: { id: 1 }, $set: { body: 'two' } })
     const changed = await server.fetch('/v1/template/read?id=1', { headers })
     t.same([changed.status, changed.body], [200, [{ body: 'two' }]])
   },
-  'version.if-match': [
-    make('write', 'update', { ...VERSIONED, $set: { body: param('body') } }),
-    rest(
-      'PUT',
-      'write?id=1&body=x',
-      { status: 412, like: { code: 'precondition-failed' } },
-      {
-        headers: { 'if-match': '"99"' },
+  'version.related': async (t, server) => {
+    await server.must('create_query_template', {
+      name: 'read_with_author',
+      template: {
+        type: 'select',
+        args: { ...VERSIONED, columns: ['body', { name: 'author', columns: ['name'] }] },
       },
+    })
+    const read = (etag = '"none"') =>
+      server.fetch('/v1/template/read_with_author?id=1', { headers: { 'if-none-match': etag } })
+    const etag = (await read()).headers.get('etag') as string
+    t.equal((await read(etag)).status, 304)
+    await server.must('update', { table: 'author', where: { id: 1 }, $set: { name: 'Anna' } })
+    const changed = await read(etag)
+    t.same([changed.status, changed.body], [200, [{ body: 'two', author: { name: 'Anna' } }]])
+    t.equal(changed.headers.get('etag')?.slice(0, 3), etag.slice(0, 3), 'and not the row')
+    await server.must('update', { table: 'author', where: { id: 1 }, $set: { name: 'Ann' } })
+  },
+  'version.hidden': [
+    ...['"1"', '"2"', '*'].map((tag) =>
+      rest('GET', 'read?id=1', is([]), { headers: { 'if-none-match': tag }, as: ANN }),
     ),
+    rest('GET', 'read?id=1', is([{ body: 'two' }]), { headers: { 'if-none-match': '"2"' }, as: { role: 'blind' } }),
+  ],
+  'version.if-match': [
+    make('drop_one', 'delete', VERSIONED),
+    make('write', 'update', { ...VERSIONED, $set: { body: param('body') } }),
+    rest('PUT', 'write?id=1&body=x', refused('precondition-failed', /./, '$.headers.If-Match', 412), {
+      headers: { 'if-match': '"99"' },
+    }),
     rest('GET', 'read?id=1', is([{ body: 'two' }])),
     rest('PUT', 'write?id=1&body=x', is({ affected_rows: 1 }), { headers: { 'if-match': '"2"' } }),
     rest('GET', 'read?id=1', is([{ body: 'x' }])),
+    { ...run('write', { id: 1, body: 'y' }, { status: 412 }), headers: { 'if-match': '"2"' } },
+    { ...run('write', { id: 1, body: 'x' }, is({ affected_rows: 1 })), headers: { 'if-match': '"3"' } },
+    rest('DELETE', 'drop_one?id=1', { status: 412 }, { headers: { 'if-match': '"3"' } }),
   ],
+  'version.elsewhere': [
+    make('drop_some', 'bulk', [{ type: 'delete', args: VERSIONED }]),
+    ...['drop_some', 'read'].flatMap((name) => [
+      rest('PUT', name, refused('not-supported', /./, '$.headers.If-Match'), { body: '{"id": 1}', headers: IF_MATCH }),
+      { ...run(name, { id: 1 }, refused('not-supported', /./, '$.headers.If-Match')), headers: IF_MATCH },
+    ]),
+    query('count', { table: 'versioned' }, is({ count: 1 })),
+  ],
+  'version.openapi': async (t, server) => {
+    const { paths } = await documentOf(server)
+    const has = (name: string, method: string) => {
+      const { responses, parameters } = paths[`/v1/template/${name}`][method]
+      const headers = parameters.filter((each: { in?: string }) => each.in === 'header')
+      return [Object.keys(responses), headers.map((each: { name: string }) => each.name)]
+    }
+    t.same(has('read', 'get'), [['200', '304', '400'], ['If-None-Match']])
+    t.same(has('read', 'post')[1], [])
+    t.same(has('read_with_author', 'get')[0], ['200', '304', '400'])
+    t.same(has('write', 'post'), [['200', '400', '412'], ['If-Match']])
+    t.same(has('drop_some', 'post'), [['200', '400'], []])
+  },
   'version.parameter': [
     make('expecting', 'update', { ...VERSIONED, expect: { version: param('version') }, $set: { body: param('body') } }),
     run('expecting', { id: 1, version: '2', body: 'y' }, { status: 412, like: { code: 'precondition-failed' } }),
-    run('expecting', { id: 1, version: '3', body: 'y' }, is({ affected_rows: 1 })),
+    run('expecting', { id: 1, version: '4', body: 'y' }, is({ affected_rows: 1 })),
     make('removing', 'delete', { ...VERSIONED, expect: { version: param('version') } }),
     run('removing', { id: 1, version: '1' }, { status: 412 }),
-    run('removing', { id: 1, version: '4' }, is({ affected_rows: 1 })),
+    rest('PUT', 'expecting', refused('precondition-failed', /./, '$.version', 412), {
+      body: '{"id": 1, "version": "2", "body": "y"}',
+    }),
+    rest('PUT', 'expecting', refused('parse-failed', /./, '$.version'), {
+      body: '{"id": 1, "version": null, "body": "y"}',
+    }),
+    run('removing', { id: 1, version: '5' }, is({ affected_rows: 1 })),
   ],
   'usage.calls': async (t, server) => {
     const { templates } = (await server.must('template_usage', {})) as { templates: { name: string }[] }
@@ -476,6 +539,16 @@ async function start(t: Test) {
   await setUpLibrary(server, [
     { type: 'run_sql', args: { sql: SQL } },
     ...['versioned', 'product'].map((table) => ({ type: 'track_table', args: table })),
+    {
+      type: 'create_object_relationship',
+      args: {
+        table: 'versioned',
+        name: 'author',
+        using: { manual_configuration: { remote_table: 'author', column_mapping: { id: 'id' } } },
+      },
+    },
+    permit('select', 'versioned', 'user', { columns: ['id', 'body', 'version'], filter: { id: { $ne: 1 } } }),
+    permit('select', 'versioned', 'blind', { columns: ['id', 'body'], filter: {} }),
     { type: 'track_table', args: { schema: 'svc_catalog', name: 'svc_outbox' } },
     { type: 'track_function', args: 'titled' },
     permit('select', 'article', 'user', { columns: ['id', 'title'], filter: { published: true } }),

@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { area, type Case, exactly, type Expected, query, refused, type Step, text } from '../kit/promises.js'
+import { area, type Case, exactly, type Expected, is, like, query, refused, type Step, text } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
 
 /** What versions of rows promise: `$version`, `expect`, ETag and If-Match. */
@@ -10,6 +10,8 @@ const PROMISES = {
   'read.version': '$version is a value in lists, relationships and returning',
   'read.wildcard': 'wildcards do not contain $version, and conditions and orders cannot use it',
   'read.any-text': 'any text can be a version: its ETag is encoded, and leads to the row again',
+  'read.functions': 'rows of functions have a column as version, and not xmin',
+  'read.inherited': 'a key that rows of inheriting tables share has no ETag',
   'read.long': 'a version of more than about 1,000 characters has no ETag',
   'write.must-not-overwrite': 'an update or delete with an old version changes nothing, and fails with 412',
   'write.expect': 'an update or delete with the version of the row succeeds',
@@ -34,6 +36,8 @@ const PROMISES = {
   'xmin.partitions': 'xmin works on partitions, in inserts and upserts too',
   'set.column': 'the version is a column that is not null, or xmin, of a table with a primary key',
   'set.admin': 'only admin sets it',
+  'set.metadata': 'the version is part of the metadata, and of what changes in it',
+  'set.used': 'a version that a template expects stays, and no relationship has its name',
   'set.kept': 'run_sql does not drop the column, unless it cascades; then the table has no versions',
 } as const
 
@@ -53,6 +57,11 @@ create table plain (id int primary key, text text);
 create table odd (v text not null, id int primary key);
 create view seen as select 1 as id, 2 as rev; create table keyless (a int not null);
 create table more (id int primary key, a point not null, b int, c int not null);
+create table taken (id int primary key, "$version" int);
+create table base (id int primary key, text text); create table heir (primary key (id)) inherits (base);
+insert into base values (1, 'a'); insert into heir values (1, 'b'), (2, 'c');
+create function notes() returns setof note language sql stable as 'select * from note';
+create function counters() returns setof counter language sql stable as 'select * from counter';
 insert into counter values (1, 0);
 insert into part values (1, 1, 'a'), (1, 2, 'b');
 insert into plain values (1, 'a');`
@@ -99,6 +108,7 @@ const failed = (path: string): Expected => ({
   status: 412,
   body: { path, error: 'the row does not have the expected version', code: 'precondition-failed' },
 })
+const NO_VERSION = (table: string) => `the rows of "${table}" have no versions`
 const OLD = failed('$.args.expect.version')
 const OLD_MATCH = failed('$.headers.If-Match')
 const noteIs = (id: number, textIs: string): Step =>
@@ -107,7 +117,7 @@ const noteIs = (id: number, textIs: string): Step =>
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'read.etag': [
     FRESH,
-    ...[undefined, USER, undefined, USER].map((as) =>
+    ...[undefined, USER, undefined, USER, undefined, USER, undefined, USER].map((as) =>
       query('select', one(1), etag('"1"', text('[{"id":1,"text":"one"}]')), as),
     ),
     query('update', setText(1), affected(1)),
@@ -195,6 +205,32 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       t.strictSame((await server.raw(change, {}, { 'if-match': tag })).body, { affected_rows: 1 }, v)
     }
   },
+  'read.functions': [
+    query(
+      'call',
+      { function: 'notes', columns: ['id', '$version'], where: { id: 1 } },
+      exactly([{ id: 1, $version: '1' }]),
+    ),
+    query(
+      'call',
+      { function: 'counters', columns: ['$version'] },
+      refused('unexpected-payload', /./, '$.args.columns'),
+    ),
+  ],
+  'read.inherited': [
+    query(
+      'select',
+      { ...one(1, 'base'), order_by: 'text' },
+      etag(
+        null,
+        exactly([
+          { id: 1, text: 'a' },
+          { id: 1, text: 'b' },
+        ]),
+      ),
+    ),
+    query('select', one(2, 'base'), { status: 200, headers: { etag: /^"\d+"$/ } }),
+  ],
   'read.long': [
     query(
       'insert',
@@ -232,6 +268,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       match('"1"', 'update', setText(id), affected(0), USER),
       match('"7"', 'update', setText(id), affected(0), USER),
       match('*', 'update', setText(id), OLD_MATCH, USER),
+      match('"1"', 'delete', { table: 'note', where: { id } }, affected(0), USER),
+      match('"7"', 'delete', { table: 'note', where: { id } }, affected(0), USER),
       match('*', 'delete', { table: 'note', where: { id } }, OLD_MATCH, USER),
     ]),
     noteIs(2, 'two'),
@@ -366,7 +404,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       method: 'POST',
       body: JSON.stringify({ query: 'mutation { delete_note(where: {}) { affected_rows } }' }),
       headers: { 'if-match': '"1"' },
-      expected: { status: 400, like: { errors: [{}] } },
+      expected: { status: 400, like: { errors: [{ message: /If-Match/ }] } },
     })),
     query('count', { table: 'note' }, exactly({ count: 3 })),
     query('count', { table: 'plain' }, exactly({ count: 1 })),
@@ -397,14 +435,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       refused('permission-denied', /./, '$.args.columns[0]'),
       BLIND,
     ),
-    update(1, '1', refused('unexpected-payload', /^.*"note".*$/, '$.args.expect'), BLIND),
+    update(1, '1', refused('unexpected-payload', NO_VERSION('note'), '$.args.expect'), BLIND),
     match('"1"', 'update', setText(1), refused('unexpected-payload', /./, '$.headers.If-Match'), BLIND),
+    query('describe', {}, like({ tables: [{ table: { name: 'note' }, version: undefined }, {}] }), BLIND),
+    query('describe', {}, like({ tables: [{ table: { name: 'note' }, version: 'rev' }, {}] }), USER),
   ],
   'table.none': [
     query(
       'update',
       { ...setText(1), table: 'plain', expect: { version: '1' } },
-      refused('unexpected-payload', /"plain"/, '$.args.expect'),
+      refused('unexpected-payload', NO_VERSION('plain'), '$.args.expect'),
     ),
     match('"1"', 'update', { ...setText(1), table: 'plain' }, refused('unexpected-payload', /./, '$.headers.If-Match')),
     query('select', { ...one(1, 'plain'), columns: ['$version'] }, refused('not-exists', /./, '$.args.columns[0]')),
@@ -442,8 +482,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const upsert = { table: 'part', objects: [{ ...more, text: 'd' }], on_conflict: conflict }
     t.strictSame(await returned('insert', upsert), [await now(more)])
     const { $version: version } = await now(at.where)
-    t.equal((await returned('update', { ...at, expect: { version }, $set: { text: 'x' } })).length, 1)
+    const [last] = await returned('update', { ...at, expect: { version }, $set: { text: 'x' } })
     t.equal((await server.query('delete', { ...at, expect: { version } })).status, 412)
+    t.strictSame(await returned('delete', { ...at, expect: { version: last.$version } }), [last])
   },
   'set.column': [
     ...(
@@ -451,6 +492,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         ['seen', 'rev', 'unexpected-payload', 'column'],
         ['seen', 'xmin', 'unexpected-payload', 'column'],
         ['keyless', 'a', 'unexpected-payload', 'column'],
+        ['taken', 'id', 'unexpected-payload', 'column'],
         ['more', 'a', 'unexpected-payload', 'column'],
         ['more', 'b', 'unexpected-payload', 'column'],
         ['more', 'nothing', 'not-exists', 'column'],
@@ -468,6 +510,63 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'set.admin': [
     query('set_table_version', { table: 'note', column: null }, refused('access-denied', /admin only/, '$'), USER),
   ],
+  'set.metadata': async (t, server) => {
+    const now = await server.must('export_metadata', {})
+    type Entry = { table: string; version_column?: string | undefined }
+    const versioned = now.tables.filter((each: Entry) => 'version_column' in each)
+    t.same(Object.fromEntries(versioned.map((each: Entry) => [each.table, each.version_column])), {
+      base: 'xmin',
+      more: 'c',
+      note: 'rev',
+      odd: 'v',
+      part: 'xmin',
+      team: 'xmin',
+    })
+    t.same(await server.must('diff_metadata', now), { changes: [], refused: null })
+    const other = (columns: Readonly<Record<string, string | undefined>>) => ({
+      ...now,
+      tables: now.tables.map(({ version_column, ...rest }: Entry) => {
+        const column = rest.table in columns ? columns[rest.table] : version_column
+        return column === undefined ? rest : { ...rest, version_column: column }
+      }),
+    })
+    const { changes } = await server.must('diff_metadata', other({ note: 'xmin', part: undefined, plain: 'xmin' }))
+    t.match(changes, [
+      { change: 'added', object: 'version plain', from: null, to: { column: 'xmin' } },
+      { change: 'removed', object: 'version part', from: { column: 'xmin' }, to: null },
+      { change: 'changed', object: 'version note', from: { column: 'rev' }, to: { column: 'xmin' } },
+    ])
+    t.equal(changes.length, 3)
+    const { status, body } = await server.query('replace_metadata', other({ note: 'nothing' }))
+    t.equal(status, 400)
+    t.match(body.path, /^\$\.args\.tables\[\d+\]\.version_column$/)
+    await server.must('clear_metadata', {})
+    for (const [type, args] of [
+      ['replace_metadata', now],
+      ['reload_metadata', {}],
+    ] as const) {
+      await server.must(type, args)
+      t.same(await server.must('export_metadata', {}), now)
+      t.equal((await server.query('select', one(1))).headers.get('etag'), '"1"')
+    }
+  },
+  'set.used': [
+    query(
+      'create_query_template',
+      {
+        name: 'set_text',
+        template: { type: 'update', args: { ...setText(1), expect: { version: { param: 'rev' } } } },
+      },
+      { status: 200 },
+    ),
+    query('set_table_version', { table: 'note', column: null }, refused('dependency-error', /query-template set_text/)),
+    query('drop_query_template', { name: 'set_text' }, { status: 200 }),
+    query(
+      'create_object_relationship',
+      { table: 'note', name: '$version', using: { foreign_key_constraint_on: 'team_id' } },
+      { status: 400 },
+    ),
+  ],
   'set.kept': [
     ...[
       'alter table note drop column rev',
@@ -477,6 +576,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('select', one(1), etag('"1"')),
     query('run_sql', { sql: 'alter table note drop column rev', cascade: true }, { status: 200 }),
     query('select', one(1), etag(null)),
+    query('get_inconsistent_metadata', {}, is({ is_consistent: true, inconsistent_objects: [] })),
   ],
 }
 
@@ -507,7 +607,7 @@ async function start(t: Test) {
   const filter = { team_id: 'X-Service-Team-Id' }
   const many = { foreign_key_constraint_on: { table: 'note', column: 'team_id' } }
   await server.must('bulk', [
-    ...['team', 'note', 'counter', 'part', 'plain', 'odd', 'seen', 'keyless', 'more'].map((args) => ({
+    ...['team', 'note', 'counter', 'part', 'plain', 'odd', 'seen', 'keyless', 'more', 'taken', 'base'].map((args) => ({
       type: 'track_table',
       args,
     })),
@@ -516,9 +616,10 @@ async function start(t: Test) {
       args: { table: 'note', name: 'team', using: { foreign_key_constraint_on: 'team_id' } },
     },
     { type: 'create_array_relationship', args: { table: 'team', name: 'notes', using: many } },
+    ...['notes', 'counters'].map((args) => ({ type: 'track_function', args })),
     version('note', 'rev'),
     version('odd', 'v'),
-    ...['team', 'counter', 'part'].map((table) => version(table, 'xmin')),
+    ...['team', 'counter', 'part', 'base'].map((table) => version(table, 'xmin')),
     ...['user', 'blind'].flatMap((role) => [
       permit(role, 'select', 'note', {
         columns: ['id', 'team_id', 'text', ...(role === 'user' ? ['rev'] : [])],
