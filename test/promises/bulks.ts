@@ -17,6 +17,14 @@ const PROMISES = {
   'bulk.key': 'a bulk that is repeated with its Idempotency-Key happens once',
 } as const
 
+/** Members that create a table, and use it. */
+const MAKING = [
+  member('run_sql', { sql: 'create table fresh (id serial primary key, order_id int)' }),
+  member('track_table', 'fresh'),
+  member('insert', { table: 'fresh', objects: [{ order_id: ID }], returning: ['id'] }, { as: 'row' }),
+  counted('fresh', { id: { $ref: 'row.returning[0].id' } }, { expect: { rows: 1 } }),
+]
+
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'bulk.order': [
     bulk(
@@ -92,14 +100,31 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     bulk(
       [
         ORDER,
-        member('run_sql', { sql: 'create table fresh (id serial primary key, order_id int)' }),
-        member('track_table', 'fresh'),
-        member('insert', { table: 'fresh', objects: [{ order_id: ID }], returning: ['id'] }, { as: 'fresh' }),
-        counted('fresh', { id: { $ref: 'fresh.returning[0].id' } }, { expect: { rows: 2 } }),
+        ...MAKING.slice(0, 3),
+        counted('fresh', { id: { $ref: 'row.returning[0].id' } }, { expect: { rows: 2 } }),
       ],
       unmet('$.args[4].expect.rows', 'expected 2 rows, but found 1'),
     ),
     query('count', { table: 'fresh' }, refused('not-exists', 'table "fresh" does not exist')),
+    bulk(
+      [ORDER, member('bulk', [...MAKING, counted('fresh', { id: { $ref: 'rwo.returning[0].id' } })], { as: 'inner' })],
+      {
+        status: 400,
+        like: {
+          path: '$.args[1].args[4].args.where.id',
+          error: /no earlier step has the name "rwo", did you mean "row"/,
+        },
+      },
+    ),
+    bulk(
+      [
+        ORDER,
+        member('bulk', MAKING, { as: 'inner' }),
+        counted('fresh', { id: { $ref: 'inner[2].returning[0].id' } }, { expect: { exists: true } }),
+      ],
+      like([{}, [{}, {}, { affected_rows: 1 }, { count: 1 }], { count: 1 }]),
+    ),
+    query('run_sql', { sql: 'drop table fresh' }, { status: 200 }),
   ],
   'bulk.dry-run': [
     CLEAN,

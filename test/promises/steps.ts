@@ -13,6 +13,7 @@ const PROMISES = {
   'as.related': 'a reference in a related row',
   'as.name': 'a name is letters, digits and _, is given once, and is not each',
   'ref.unknown': 'a reference that no earlier answer can have is refused before anything runs',
+  'ref.unused': 'so is any other mistake of a member that is named or expects something',
   'ref.later': 'a reference to the member itself or to a later one says so',
   'ref.form': 'a reference has a form, at most 1,000 characters, and 32 keys and indices',
   'ref.type': 'a value whose type cannot be that of the column is refused before anything runs',
@@ -24,6 +25,7 @@ const PROMISES = {
   'expect.affected': 'expect affected: a number of rows, or from min to max',
   'expect.rows': 'expect rows: of a list, of returning, or the count',
   'expect.exists': 'expect exists: whether there is any row',
+  'expect.deep': 'an answer that is nested too deeply for a check is refused',
   'expect.unmet': 'an expectation that is not met rolls everything back, with 409 and its path',
   'expect.stops': 'members after an unmet expectation do not start',
   'expect.must-have': 'expect must have a key that the answer can have, and whole numbers',
@@ -44,11 +46,13 @@ create table item (id serial primary key, order_id int not null references order
 create table stock (sku text primary key, n int not null check (n >= 0));
 create table node (id int primary key, parent int);
 create table long (id int primary key, body text);
+create table deep (id int primary key, body jsonb);
 create sequence used;
 insert into customer values (1, 'ann@example.com', 7), (2, 'bob@example.com', 8);
 insert into stock values ('kite', 5), ('rope', 1);
 insert into node values (1, null), (2, 1);
-insert into long values (1, repeat('x', 1048576));`
+insert into long values (1, repeat('x', 1048576));
+insert into deep values (1, (repeat('[', 5000) || repeat(']', 5000))::jsonb);`
 
 export const USER: As = { role: 'user', variables: { 'x-service-user-id': '7' } }
 
@@ -85,13 +89,18 @@ const template = (name: string, type: string, args: unknown): Step =>
   query('create_query_template', { name, template: { type, args } }, { status: 200 })
 const run = (name: string, args: unknown, more: object = {}) => member('execute_query_template', { name, args }, more)
 
+const SECRET = { $ref: 'secret[0].email' }
+const KEPT = run('meta', { meta: { $ref: 'secret.returning[0].meta.kept' } })
+/** In the answer of a template of `template.arguments`. */
+const storedTwice = (meta: unknown) => [{}, [{ returning: [{ meta }] }], { returning: [{ meta }] }]
+
 async function nextOrder(server: TestServer): Promise<unknown> {
   return server.must('run_sql', { sql: 'select last_value, is_called from orders_id_seq', read_only: true })
 }
 /** Proves steps of which none may take a number from the sequence of orders. */
 const nothingRuns =
-  (steps: readonly Step[]): Case =>
-  async (t, server) => {
+  (steps: readonly Step[]) =>
+  async (t: Test, server: TestServer): Promise<void> => {
     const first = await nextOrder(server)
     for (const { body, expected } of steps) {
       const { status, body: answer } = await server.raw(body ?? '')
@@ -223,7 +232,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     before([set({ $ref: 'order.affected[0]' })], '[1].args.$set.note', /has no "affected"/),
     before([set({ $ref: 'order[0].id' })], '[1].args.$set.note', /"order" does not exist: it is an object/),
     before([set({ $ref: 'order.constructor' })], '[1].args.$set.note', /has no "constructor"/),
+    before([member('bulk', [set({ $ref: 'nobody.count' })])], '[1].args[0].args.$set.note', /no earlier step/),
   ]),
+  'ref.unused': async (t, server) => {
+    const wrong = { nothing: 1 }
+    await nothingRuns([
+      before([counted('item', wrong, { as: 'unknown' })], '[1].args.where.nothing', /nothing/),
+      before([counted('item', wrong, { expect: { rows: 0 } })], '[1].args.where.nothing', /nothing/),
+    ])(t, server)
+    const first = await nextOrder(server)
+    const { body } = await server.query('bulk', [ORDER, counted('item', wrong)])
+    t.equal(body.path, '$.args[1].args.where.nothing')
+    t.notSame(await nextOrder(server), first, 'a member whose answer nothing uses is checked when it runs')
+  },
   'ref.later': nothingRuns([
     before(
       [set({ $ref: 'later.count' }), counted('item', {}, { as: 'later' })],
@@ -236,11 +257,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '[1].for_each',
       /is a later one/,
     ),
+    before(
+      [member('bulk', [set({ $ref: 'later.count' }), counted('item', {}, { as: 'later' })])],
+      '[1].args[0].args.$set.note',
+      /the step "later" is a later one/,
+    ),
   ]),
   'ref.form': nothingRuns([
     before([set({ $ref: 'order..id' })], '[1].args.$set.note', /expecting a reference/),
     before([set({ $ref: 5 })], '[1].args.$set.note', /expecting a reference/),
     before([counted('item', { id: { $ref: `order${'[*]'.repeat(400)}` } })], '[1].args.where.id', /1000 characters/),
+    before(
+      [counted('item', {}, { for_each: `order${'[*]'.repeat(400)}` })],
+      '[1].for_each',
+      /^a reference has at most 1000 characters$/,
+    ),
     before(
       [counted('item', { id: { $ref: `order${'.a'.repeat(33)}` } })],
       '[1].args.where.id',
@@ -264,6 +295,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '[2].args.objects[1].n',
       /type int4, but found uuid/,
     ),
+    before(
+      [
+        member('select', { table: 'customer', columns: ['key'] }, { as: 'who' }),
+        member('insert', {
+          table: 'orders',
+          objects: [{ customer: { data: { email: 'a', id: { $ref: 'who[0].key' } } } }],
+        }),
+      ],
+      '[2].args.objects[0].customer.data.id',
+      /type int4, but found uuid/,
+    ),
     before([member('insert', { table: 'item', objects: { $ref: 'order.returning' } })], '[1].args.objects', /"note"/),
   ]),
   'ref.missing': [
@@ -274,7 +316,26 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         member('select', { table: 'customer', columns: ['id'], where: { id: 99 } }, { as: 'who' }),
         set({ $ref: 'who[0].id' }, 'customer_id'),
       ],
-      { status: 400, like: { path: '$.args[2].args.$set.customer_id', error: /does not exist/ } },
+      {
+        status: 400,
+        like: { path: '$.args[2].args.$set.customer_id', error: '"who[0]" does not exist: the list has 0 rows' },
+      },
+    ),
+    ...['constructor', '__proto__', 'toString'].map((key) =>
+      bulk(
+        [
+          member('insert', { table: 'orders', objects: [{ meta: { a: 1 } }], returning: ['meta'] }, { as: 'order' }),
+          set({ $ref: `order.returning[0].meta.${key}` }),
+        ],
+        { status: 400, like: { path: '$.args[1].args.$set.note', error: /does not exist/ } },
+      ),
+    ),
+    bulk(
+      [
+        member('select', { table: 'node', columns: ['parent'], where: { id: 1 } }, { as: 'all' }),
+        member('select', { table: 'node', columns: ['id'], limit: { $ref: 'all[0].parent' } }),
+      ],
+      { status: 400, like: { path: '$.args[1].args.limit' } },
     ),
     ...[{ parent: { $in: { $ref: 'all[*].parent' } } }, { parent: { $eq: { $ref: 'all[0].parent' } } }].map((where) =>
       bulk(
@@ -292,7 +353,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'ref.column': ['$ceq', '$is_null'].map((operator) =>
     bulk([ALL, counted('customer', { email: { [operator]: { $ref: 'all[0].email' } } })], {
       status: 400,
-      like: { path: `$.args[1].args.where.email.${operator}`, error: /expecting a/ },
+      like: { path: `$.args[1].args.where.email.${operator}`, error: /^(?!.*[0-9a-f]{8}-[0-9a-f]{4}).*expecting a/ },
     }),
   ),
   'ref.value': [
@@ -324,7 +385,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         member('select', { table: 'long', columns: ['body'] }, { as: 'long' }),
         counted('long', { $or: Array(times).fill({ body: { $ref: 'long[0].body' } }) }),
       ],
-      status === 200 ? { status } : { status, like: { error: /at most 67108864 characters/ } },
+      status === 200
+        ? { status }
+        : { status, like: { path: '$.args[1].args.where.$or[64].body', error: /at most 67108864 characters/ } },
     ),
   ),
   'ref.role': async (t, server) => {
@@ -373,6 +436,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     expecting({ exists: false }, { status: 200 }, { sku: 'none' }),
     bulk([counted('stock', { sku: 'none' }, { expect: { exists: true } })], { status: 409 }),
     bulk([member('delete', { table: 'stock', where: { sku: 'none' } }, { expect: { exists: true } })], { status: 409 }),
+  ],
+  'expect.deep': [
+    bulk([member('select', { table: 'deep', columns: ['body'] }, { expect: { rows: 1 } })], {
+      status: 400,
+      like: { error: /levels of nesting/ },
+    }),
   ],
   'expect.unmet': [
     CLEAN,
@@ -484,7 +553,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       const answer = await ask(count, for_each)
       t.equal(answer.status, status, `${count} of ${JSON.stringify(for_each)}`)
       if (status === 400) t.match(answer.body.path, /^\$\.args\[1\]\.for_each/)
-      else t.equal(answer.body[1].length, count)
+      if (count === 2) t.match(answer.body.error, /2 elements.*at most 1/)
+      if (count === 1) t.equal(answer.body.path, '$.args[1].for_each.max')
+      if (status === 200) t.equal(answer.body[1].length, count)
     }
   },
   'each.list': [
@@ -546,33 +617,90 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     }),
     ...(
       [
+        [null, '.args'],
         [{ name: 'items' }, '.args'],
+        [{ name: 'items', args: null }, '.args.args'],
         [{ name: 5, args: {} }, '.args.name'],
         [{ name: 'items', args: {}, more: 1 }, '.args.more'],
       ] as const
     ).map(([args, path]) =>
       bulk([member('execute_query_template', args, { as: 'x' })], { status: 400, like: { path: `$.args[0]${path}` } }),
     ),
+    bulk([run('items', { order: 1 }, { as: 'x', version: 2 })], { status: 400, like: { path: '$.args[0].version' } }),
   ],
   'template.arguments': [
-    template('meta', 'bulk', [
-      member('select', { table: 'customer', columns: ['email'], where: { id: 2 } }, { as: 'secret' }),
-      member('insert', { table: 'orders', objects: [{ meta: { param: 'meta' } }], returning: ['meta'] }),
-    ]),
-    {
-      path: '/v1/template/meta',
-      method: 'POST',
-      body: '{"meta": {"$ref": "secret[0].email"}}',
-      expected: like([{}, { returning: [{ meta: { $ref: 'secret[0].email' } }] }]),
-    },
-    bulk(
-      [ORDER, run('meta', { meta: { a: { $ref: 'secret[0].email' } } })],
-      like([{}, [{}, { returning: [{ meta: { a: { $ref: 'secret[0].email' } } }] }]]),
-    ),
-    bulk([ORDER, run('items', { order: { $ref: 'secret[0].id' } })], {
-      status: 400,
-      like: { path: '$.args[1].args.args.order', error: 'no earlier step has the name "secret"' },
+    ...(
+      [
+        ['meta', [{ meta: { param: 'meta' } }]],
+        ['rows', { param: 'rows' }],
+        ['fallback', [{ meta: { param: 'none', default: SECRET } }]],
+      ] as const
+    ).map(([name, objects]) => {
+      const insert = member('insert', { table: 'orders', objects, returning: ['meta'] })
+      return template(name, 'bulk', [
+        member('select', { table: 'customer', columns: ['email'], where: { id: 2 } }, { as: 'secret' }),
+        member('bulk', [insert]),
+        insert,
+      ])
     }),
+    ...(
+      [
+        ['meta', { meta: SECRET }],
+        ['rows', { rows: [{ meta: SECRET }] }],
+        ['fallback', {}],
+      ] as const
+    ).map(([name, args]): Step => ({
+      path: `/v1/template/${name}`,
+      method: 'POST',
+      body: JSON.stringify(args),
+      expected: like(storedTwice(SECRET)),
+    })),
+    bulk(
+      [ORDER, run('meta', { meta: { a: SECRET } }), run('rows', { rows: [{ meta: SECRET }] })],
+      like([{}, storedTwice({ a: SECRET }), storedTwice(SECRET)]),
+    ),
+    ...[KEPT, member('bulk', [KEPT])].map((use, i) =>
+      bulk(
+        [
+          member(
+            'insert',
+            { table: 'orders', objects: [{ meta: { kept: SECRET } }], returning: ['meta'] },
+            { as: 'secret' },
+          ),
+          use,
+        ],
+        like([{}, i === 0 ? storedTwice(SECRET) : [storedTwice(SECRET)]]),
+      ),
+    ),
+    template('json', 'insert', { table: 'orders', objects: [{ meta: { $ref: '#/a' } }], returning: ['meta'] }),
+    ...[[run('json', {})], [ORDER, run('json', {})]].map((members) =>
+      bulk(members, like([...members.slice(1).map(() => ({})), { returning: [{ meta: { $ref: '#/a' } }] }])),
+    ),
+    template('found', 'bulk', [
+      member('select', { table: 'item', columns: ['id'], where: { order_id: { param: 'order' } } }, { as: 'all' }),
+      counted('item', { id: { $in: { $ref: 'all[*].id' } } }),
+    ]),
+    bulk([ORDER, items('a', 'b'), run('found', { order: ID }, { as: 'f' })], like([{}, {}, [{}, { count: 2 }]]), USER),
+    bulk(
+      [
+        member('insert', { table: 'orders', objects: [{ note: 'a' }, { note: 'b' }], returning: ['id'] }, { as: 'o' }),
+        run('found', { order: { $ref: 'each.id' } }, { for_each: 'o.returning' }),
+      ],
+      like([
+        {},
+        [
+          [[], { count: 0 }],
+          [[], { count: 0 }],
+        ],
+      ]),
+      USER,
+    ),
+    ...['secret', 'all'].map((name) =>
+      bulk([ORDER, run(name === 'all' ? 'found' : 'items', { order: { $ref: `${name}[0].id` } })], {
+        status: 400,
+        like: { path: '$.args[1].args.args.order', error: `no earlier step has the name "${name}"` },
+      }),
+    ),
   ],
   'template.steps': [
     template('buy', 'bulk', [
@@ -594,6 +722,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       expected: like([{ affected_rows: 1 }, { affected_rows: 1 }]),
     },
     count('item', 1, { sku: 'bought', order: { customer_id: 1 } }),
+    { path: '/v1/openapi.json', method: 'GET', expected: like({ paths: { '/v1/template/buy': { post: {} } } }) },
     query(
       'create_query_template',
       { name: 'wrong', template: { type: 'bulk', args: [ORDER, counted('item', { sku: ID })] } },
@@ -632,7 +761,7 @@ export async function shop(t: Test) {
     args: { table, name, using: { foreign_key_constraint_on: column } },
   })
   await server.must('bulk', [
-    ...['customer', 'orders', 'item', 'stock', 'node', 'long'].map((args) => ({ type: 'track_table', args })),
+    ...['customer', 'orders', 'item', 'stock', 'node', 'long', 'deep'].map((args) => ({ type: 'track_table', args })),
     { type: 'track_function', args: 'numbers' },
     relate('orders', 'customer', 'customer_id'),
     relate('item', 'order', 'order_id'),
