@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { area, type Case, exactly, type Expected, query, refused, type Step } from '../kit/promises.js'
+import { area, type Case, exactly, type Expected, is, like, query, refused, type Step } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
 
 /** What writing rows with their related rows promises. */
@@ -91,6 +91,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     items('a', ['x', 2], ['y', 1]),
     items('b', ['z', 1]),
     items('c'),
+    insert([{ note: 'big', items: { data: [{ sku: '9', id: 2147483647 }] } }], affected(2)),
   ],
   'insert.up': [
     insert([{ note: 'up', customer: { data: { name: 'Ann', vip: true } } }], affected(2)),
@@ -350,7 +351,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     wrongItems({ update: [{ where: {} }] }, '.update[0]', /atleast one/),
     wrongItems({ update: { where: { nope: 1 }, $set: { qty: 1 } } }, '.update.where.nope'),
     wrongItems({ insert: { data: [{ sku: 1 }] } }, '.insert.data[0].sku'),
-    update({}, { items: { update: { where: {}, $set: { qty: 'x' } } } }, { status: 400 }),
+    update(
+      {},
+      { items: { update: { where: {}, $set: { qty: 'x' } } } },
+      { status: 400, like: { path: /^\$\.args\.\$set\.items\.update/, error: /./ } },
+    ),
     update({}, { customer: { insert: { data: {} } } }, { status: 400, like: { path: '$.args.$set.customer.insert' } }),
     query('update', { table: 'purchase', where: {}, $inc: { items: 1 } }, { status: 400 }),
   ],
@@ -442,6 +447,27 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         CLERK,
       ),
     ),
+    ...[50, 6].map((qty) =>
+      update(
+        { note: 'conflict' },
+        { items: { insert: upsert('item_pkey', { id: 1_000_000, sku: 'c', qty }) } },
+        qty === 6 ? affected(2) : { status: 400, like: { error: /insert or update check of role "clerk" on / } },
+        CLERK,
+      ),
+    ),
+    ...[50, 7].map((qty): Step => ({
+      path: '/v1/graphql',
+      method: 'POST',
+      body: JSON.stringify({
+        query: `mutation { insert_purchase(objects: [{note: "g", items: {data: [{id: 1000000, sku: "c", qty: ${qty}}],
+          on_conflict: {constraint: item_pkey, update_columns: [qty]}}}]) { affected_rows } }`,
+      }),
+      as: CLERK,
+      expected:
+        qty === 7
+          ? is({ data: { insert_purchase: { affected_rows: 2 } } })
+          : like({ errors: [{ message: /insert or update check of role "clerk" on / }] }),
+    })),
   ],
 }
 
