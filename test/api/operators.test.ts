@@ -117,23 +117,6 @@ t.test('ranges and networks work in permissions, with session variables', async 
   }
 })
 
-t.test('an operator of another type, and a value that is none, are refused', async (t) => {
-  const server = await tableOf(t, RANGES)
-  for (const [where, path, error] of [
-    [{ id: { $overlaps: 1 } }, '$.args.where.id.$overlaps', /works only on columns of type "array"\/"range"/],
-    [{ tags: { $adjacent: ['a'] } }, '$.args.where.tags.$adjacent', /only on columns of type "range"\/"multirange"/],
-    [{ span: { $contains: true } }, '$.args.where.span.$contains', /expecting a string for type int4range, or an el/],
-    [{ span: { $contains: {} } }, '$.args.where.span.$contains', /but found an object/],
-    [{ span: { $overlaps: 5 } }, '$.args.where.span.$overlaps', /expecting a string for type int4range/],
-    [{ span: { $contains: 'x' } }, '$.args.where.span.$contains', /invalid input syntax/],
-    [{ span: { $contains: '[1,' } }, '$.args.where.span.$contains', /malformed range literal/],
-    [{ net: { $contains: 'x' } }, '$.args.where.net.$contains', /invalid input syntax/],
-  ] as const) {
-    const { status, body } = await server.query('select', { table: 'thing', columns: ['id'], where })
-    t.match({ status, ...body }, { status: 400, path, error }, JSON.stringify(where))
-  }
-})
-
 t.test('GiST and GIN indexes serve ranges, networks and arrays', async (t) => {
   const server = await tableOf(
     t,
@@ -203,67 +186,6 @@ t.test('$matches searches text by words, in a language', async (t) => {
   t.same((await server.fetch('/v1/graphql', { method: 'POST', body })).body, { data: { thing: [{ id: 3 }] } })
 })
 
-t.test('a permission can search too, and values that cannot be searched for are refused', async (t) => {
-  const server = await tableOf(t, TEXTS)
-  await server.must('drop_select_permission', { table: 'thing', role: 'user' })
-  const filter = { body: { $matches: { query: 'X-Service-Words', language: 'english' } } }
-  await server.must('create_select_permission', { table: 'thing', role: 'user', permission: { columns: '*', filter } })
-  const as = (words: string): As => ({ role: 'user', variables: { 'x-service-words': words } })
-  const all = { table: 'thing', columns: ['id'] }
-  t.same((await server.query('select', all, as('neighbours'))).body, [{ id: 1 }])
-  t.match(await server.query('select', all, as('x'.repeat(501))), {
-    status: 400,
-    body: { error: /X-Service-Words|x-service-words/ },
-  })
-
-  for (const [matches, path, error] of [
-    [{ query: 'x', language: 'klingon' }, '.language', /"klingon" does not exist/],
-    [{ query: 'x', language: '3748' }, '.language', /the name of a text search configuration/],
-    [{ query: 'x', language: 5 }, '.language', /expecting a string/],
-    [{ query: 'x'.repeat(501) }, '.query', /at most 500 characters/],
-    [{ language: 'english' }, '', /'query' was not present/],
-    [{ query: 'x', lang: 'english' }, '.lang', /unexpected/i],
-    [5, '', /expecting a string/],
-  ] as const) {
-    for (const column of ['body', 'words']) {
-      const { status, body } = await server.query('select', { ...all, where: { [column]: { $matches: matches } } })
-      t.match({ status, ...body }, { status: 400, error }, JSON.stringify(matches))
-      t.ok(`$.args.where.${column}.$matches${path}`.startsWith(body.path), body.path)
-    }
-  }
-})
-
-t.test('order_by ranks rows by how well they match', async (t) => {
-  const server = await tableOf(t, TEXTS)
-  const ranked = (rank: object, more: object = {}) => ({
-    table: 'thing',
-    columns: ['id'],
-    order_by: [{ rank, ...more }, 'id'],
-  })
-  const body = { column: 'body', query: 'shoe', language: 'english' }
-  const idsOf = async (args: object) => (await server.must('select', args)).map(({ id }: { id: number }) => id)
-
-  t.same(await idsOf(ranked(body)), [2, 1, 3, 4])
-  t.same(await idsOf(ranked(body, { type: 'asc' })), [3, 1, 2, 4])
-  t.same(await idsOf(ranked({ ...body, column: 'words' }, { nulls: 'first' })), [2, 1, 3, 4])
-  t.same((await server.query('select', ranked({ column: 'body', query: 'shoe' }), USER)).body, [
-    { id: 2 },
-    { id: 1 },
-    { id: 4 },
-  ])
-  for (const [rank, path, error] of [
-    [{ column: 'id', query: 'x' }, '$.args.order_by[0].rank', /rank is for text and tsvector/],
-    [{ column: 'none', query: 'x' }, '$.args.order_by[0].rank', /"none" does not exist/],
-    [{ query: 'x' }, '$.args.order_by[0].rank.column', /the name of a column/],
-    [{ column: 'body' }, '$.args.order_by[0].rank', /'query' was not present/],
-    [{ column: 'body', query: 5 }, '$.args.order_by[0].rank.query', /expecting a string/],
-    ['body', '$.args.order_by[0].rank', /expecting an object/],
-  ] as const) {
-    const { status, body } = await server.query('select', ranked(rank as object))
-    t.match({ status, ...body }, { status: 400, path, error }, JSON.stringify(rank))
-  }
-})
-
 t.test('GraphQL ranks, and searches for a plain text', async (t) => {
   const server = await tableOf(
     t,
@@ -324,18 +246,6 @@ t.test('GraphQL ranks, and searches for a plain text', async (t) => {
       JSON.stringify(m),
     )
   }
-})
-
-t.test('a template ranks by a parameter', async (t) => {
-  const server = await tableOf(t, TEXTS)
-  const rank = { column: 'body', query: { param: 'q' }, language: { param: 'l', default: 'english' } }
-  const args = { table: 'thing', columns: ['id'], order_by: [{ rank }, '+id'] }
-  await server.must('create_query_template', { name: 'ranked', template: { type: 'select', args } })
-  const run = (args: object) => server.query('execute_query_template', { name: 'ranked', args })
-  t.same((await run({ q: 'shoe' })).body, [{ id: 2 }, { id: 1 }, { id: 3 }, { id: 4 }])
-  t.match((await run({ q: 5 })).body, { error: /^when processing parameter "q"/, path: '$.args.args.q' })
-  t.match((await run({ q: 'x', l: 'klingon' })).body, { error: /"klingon" does not exist/ })
-  t.match((await run({})).body, { error: 'missing parameter : "q"' })
 })
 
 t.test('GIN indexes serve full-text search', async (t) => {
@@ -452,13 +362,6 @@ t.test('what PostgreSQL compares without interruption is limited, but for admin'
   }
 })
 
-t.test('$trigram says which extension it needs', async (t) => {
-  const server = await tableOf(t, 'create table thing (id int, org int, word text)')
-  const { status, body } = await server.query('count', { table: 'thing', where: { word: { $trigram: 'x' } } })
-
-  t.match({ status, ...body }, { status: 400, error: 'this operator needs the extension pg_trgm' })
-})
-
 t.test('GIN indexes serve JSON paths, hstore and trigrams', async (t) => {
   const server = await tableOf(
     t,
@@ -478,64 +381,6 @@ t.test('GIN indexes serve JSON paths, hstore and trigrams', async (t) => {
     [{ word: { $trigram: '8f14e45fceea167a5a36dedd4bea2543' } }, 'by_word'],
   ] as const) {
     t.match(await plan(server, 'thing', where), new RegExp(`Index Scan (on|using) ${index}`), JSON.stringify(where))
-  }
-})
-
-t.test('hstore and arrays of composites are written as they are read', async (t) => {
-  const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `create schema ext; create extension hstore schema ext;
-      create type addr as (street text, no int);
-      create table thing (id int primary key, bag ext.hstore default 'd=>1', homes addr[])`,
-  })
-  await server.must('track_table', 'thing')
-  const rows = [
-    { id: 1, bag: { a: '1', b: null, 'q"': 'x\\' }, homes: [{ street: 'a, "b"', no: 1 }, null] },
-    { id: 2, bag: {}, homes: [] },
-    { id: 3, bag: null, homes: null },
-  ]
-  const all = { table: 'thing', columns: ['id', 'bag', 'homes'], order_by: 'id' }
-  await server.must('insert', { table: 'thing', objects: rows })
-  t.same(await server.must('select', all), rows)
-
-  const [first, ...others] = rows
-  for (const { id } of others) {
-    const { bag, homes } = first as (typeof rows)[0]
-    await server.must('update', { table: 'thing', where: { id }, $set: { bag, homes } })
-    t.match((await server.must('select', { ...all, where: { id } }))[0], { bag, homes })
-  }
-  const found = (where: object) => server.must('count', { table: 'thing', where })
-  t.same(await found({ homes: { $eq: first?.homes } }), { count: 3 })
-  t.same(await found({ homes: { $contains: [{ street: 'a, "b"', no: 1 }] } }), { count: 3 })
-  t.same(await found({ homes: '{"(\\"a, \\"\\"b\\"\\"\\",1)",NULL}' }), { count: 3 }, "PostgreSQL's text")
-  for (const bag of ['[2,9)', 'a=>']) {
-    const { status } = await server.query('insert', { table: 'thing', objects: [{ id: 9, bag }] })
-    t.equal(status, 400, `${bag} is no hstore`)
-  }
-
-  await server.must('delete', { table: 'thing', where: {} })
-  await server.must('insert', { table: 'thing', objects: [{ id: 1, bag: 'a=>1' }, { id: 2 }] })
-  t.same(await server.must('select', { ...all, columns: ['bag'] }), [{ bag: { a: '1' } }, { bag: { d: '1' } }])
-  const mutation = 'mutation ($o: [thing_insert_input!]!) { insert_thing(objects: $o) { returning { bag homes } } }'
-  const { bag, homes } = rows[0] as (typeof rows)[0]
-  const body = JSON.stringify({ query: mutation, variables: { o: [{ id: 3, bag, homes }] } })
-  const answer = await server.fetch('/v1/graphql', { method: 'POST', body })
-  t.same(answer.body, { data: { insert_thing: { returning: [{ bag, homes }] } } })
-
-  const refused = await server.query('insert', { table: 'thing', objects: [{ id: 9, bag: { a: 1 } }] })
-  t.match(refused, { status: 400, body: { path: '$.args.objects[0].bag.a', error: /expecting a string or null/ } })
-})
-
-t.test('a table whose only column is an identity takes rows without columns', async (t) => {
-  const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `create table always (id int generated always as identity primary key);
-      create table usual (id int generated by default as identity primary key)`,
-  })
-  for (const table of ['always', 'usual']) {
-    await server.must('track_table', table)
-    const inserted = await server.must('insert', { table, objects: [{}, {}], returning: ['id'] })
-    t.same(inserted, { affected_rows: 2, returning: [{ id: 1 }, { id: 2 }] }, table)
   }
 })
 

@@ -56,6 +56,7 @@ const PROMISES = {
   'op.search-query': 'a full-text query has phrases, or and -, and is never an error',
   'op.search-vector': '$matches on a tsvector',
   'op.search-wrong': 'a query that is too long, or a language that does not exist, is refused',
+  'op.search-role': 'a permission searches for the words of a session variable',
   'op.rank': 'rank orders by how well rows match: the best first, null last',
   'op.ltree': 'the operators of ltree',
   'op.geometry': 'operators of geometries are refused on other columns',
@@ -101,6 +102,9 @@ insert into typed values
 
 const USER: As = { role: 'user' }
 const PLAIN: As = { role: 'plain' }
+
+/** May select what has these words. */
+const searcher = (words: string): As => ({ role: 'searcher', variables: { 'x-service-words': words } })
 
 const ids = (all: readonly number[]) => exactly(all.map((id) => ({ id })))
 const found = (table: string, where: unknown, all: readonly number[], as?: As): Step =>
@@ -371,12 +375,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
     wrong('typed', { span: { $contains: 'x' } }, '.span.$contains', /invalid input syntax/, 'postgres-error'),
     wrong('typed', { span: { $contains: '[1,' } }, '.span.$contains', /malformed range literal/, 'postgres-error'),
+    wrong('typed', { span: { $contains: {} } }, '.span.$contains', /but found an object/, 'parse-failed'),
+    wrong(
+      'typed',
+      { span: { $overlaps: 5 } },
+      '.span.$overlaps',
+      /expecting a string for type int4range/,
+      'parse-failed',
+    ),
   ],
   'op.network': [
     typed({ net: { $contains: '10.1.2.3' } }, 1, 2),
     typed({ net: { $contained_in: '10.1.2.0/24' } }, 2),
     typed({ block: { $contains: '10.1.2.128/25' } }, 1, 2),
     typed({ block: { $contained_in: '10.1.0.0/16' } }, 1, 2),
+    wrong('typed', { net: { $contains: 'x' } }, '.net.$contains', /invalid input syntax/, 'postgres-error'),
   ],
   'op.overlaps': [
     thing({ tags: { $overlaps: ['y', 'q'] } }, 1),
@@ -434,30 +447,32 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'op.search-vector': [typed({ words: search('shoes') }, 1, 2), typed({ words: { $matches: 'red' } }, 1)],
   'op.search-wrong': [
-    wrong('typed', { body: search('x'.repeat(501)) }, '.body.$matches.query', /at most 500 characters/, 'parse-failed'),
+    ...(
+      [
+        [{ query: 'x'.repeat(501) }, '.query', /at most 500 characters/, 'parse-failed'],
+        [{ query: 'x', language: 'klingon' }, '.language', /"klingon" does not exist/, 'postgres-error'],
+        [{ query: 'x', language: '3748' }, '.language', /name of a text search configuration/, 'parse-failed'],
+        [{ query: 'x', language: 5 }, '.language', /expecting a string/, 'parse-failed'],
+        [{ language: 'english' }, '', /'query' was not present/, 'parse-failed'],
+        [{ query: 'x', lang: 'y' }, '.lang', /unexpected/, 'unexpected-payload'],
+        [5, '', /expecting a string/, 'parse-failed'],
+      ] as const
+    ).flatMap(([$matches, path, error, code]) =>
+      ['body', 'words'].map((column) =>
+        wrong('typed', { [column]: { $matches } }, `.${column}.$matches${path}`, error, code),
+      ),
+    ),
     typed({ body: search('x'.repeat(500)) }),
-    wrong(
-      'typed',
-      { body: search('x', 'klingon') },
-      '.body.$matches.language',
-      /"klingon" does not exist/,
-      'postgres-error',
+  ],
+  'op.search-role': [
+    found('typed', {}, [1], searcher('neighbours')),
+    found('typed', {}, [1, 2, 3], searcher('red')),
+    query(
+      'select',
+      { table: 'typed', columns: ['id'] },
+      { status: 400, like: { error: /x-service-words/i } },
+      searcher('x'.repeat(501)),
     ),
-    wrong(
-      'typed',
-      { body: search('x', '3748') },
-      '.body.$matches.language',
-      /name of a text search configuration/,
-      'parse-failed',
-    ),
-    wrong(
-      'typed',
-      { body: { $matches: { language: 'english' } } },
-      '.body.$matches',
-      /'query' was not present/,
-      'parse-failed',
-    ),
-    wrong('typed', { body: { $matches: { query: 'x', lang: 'y' } } }, '.body.$matches.lang', /unexpected/),
   ],
   'op.rank': [
     ...(
@@ -470,10 +485,18 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ).map(([rank, more, all]) =>
       query('select', { table: 'typed', columns: ['id'], order_by: [{ rank, ...more }, 'id'] }, ids(all)),
     ),
+    query(
+      'select',
+      { table: 'typed', columns: ['id'], order_by: [{ rank: { column: 'body', query: 'shoe' } }, 'id'] },
+      ids([2, 1]),
+      searcher('shoe'),
+    ),
     ...(
       [
         [{ column: 'id', query: 'x' }, '', /rank is for text and tsvector/],
         [{ column: 'none', query: 'x' }, '', /"none" does not exist/],
+        [{ query: 'x' }, '.column', /the name of a column/],
+        ['body', '', /expecting an object/],
         [{ column: 'body' }, '', /'query' was not present/],
         [{ column: 'body', query: 5 }, '.query', /expecting a string/],
       ] as const
@@ -667,6 +690,14 @@ async function start(t: Test) {
     relate('object', 'thing', 'kind', 'kind_id'),
     relate('object', 'kind', 'boss', 'boss_id'),
     relate('array', 'kind', 'things', { table: 'thing', column: 'kind_id' }),
+    {
+      type: 'create_select_permission',
+      args: {
+        table: 'typed',
+        role: 'searcher',
+        permission: { columns: '*', filter: { body: search('X-Service-Words') } },
+      },
+    },
     ...['user', 'plain'].flatMap((role) => [
       {
         type: 'create_select_permission',

@@ -27,10 +27,15 @@ const PROMISES = {
 } as const
 
 const SQL = `
+create extension citext;
+create extension ltree;
 create table org (id int primary key, name text not null);
-create table note (id int primary key, org_id int not null references org, title text not null, num text not null default '1', data jsonb);
+create table note (id int primary key, org_id int not null references org, title text not null, num text not null default '1', data jsonb,
+  path ltree, mood citext);
 create table comment (id int primary key, note_id int not null references note, body text not null);
 create function note_num(note) returns int language sql stable as $$ select ($1.num)::int $$;
+create function note_strict(note) returns int language plpgsql stable as $$
+  begin if $1.num = 'abc1' then raise exception 'the number is %', $1.num; end if; return 1; end $$;
 create view share as select id, org_id, 100 / (length(num) - 4) as part from note;
 insert into org values (1, 'one'), (2, 'two');
 insert into note values (7, 1, 'TopSecret-8f14', 'abc1', '{"a": 1}'), (8, 2, 'mine', '5', '{}');
@@ -108,24 +113,29 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       USER,
     ),
   ),
-  'hidden.computed': [
-    graphql('{ note(where: {num_of: {_gte: 1}}) { id } }', is({ data: { note: [{ id: 8 }] } }), USER),
+  'hidden.computed': (
+    [
+      ['num_of', 5],
+      ['strict', 1],
+    ] as const
+  ).flatMap(([field, value]) => [
+    graphql(`{ note(where: {${field}: {_gte: 1}}) { id } }`, is({ data: { note: [{ id: 8 }] } }), USER),
     graphql(
-      '{ note(where: {_not: {num_of: {_is_null: true}}}, order_by: {num_of: asc}) { id num_of } }',
-      is({ data: { note: [{ id: 8, num_of: 5 }] } }),
+      `{ note(where: {_not: {${field}: {_is_null: true}}}, order_by: {${field}: asc}) { id ${field} } }`,
+      is({ data: { note: [{ id: 8, [field]: value }] } }),
       USER,
     ),
     graphql(
-      '{ note_aggregate(where: {num_of: {_lt: 9}}) { aggregate { count } } }',
+      `{ note_aggregate(where: {${field}: {_lt: 9}}) { aggregate { count } } }`,
       is({ data: { note_aggregate: { aggregate: { count: 1 } } } }),
       USER,
     ),
     graphql(
-      '{ comment(where: {note: {num_of: {_gte: 1}}}, order_by: {note: {num_of: asc}}) { id } }',
+      `{ comment(where: {note: {${field}: {_gte: 1}}}, order_by: {note: {${field}: asc}}) { id } }`,
       is({ data: { comment: [{ id: 2 }] } }),
       USER,
     ),
-  ],
+  ]),
   'hidden.view': [
     { part: -33 },
     { part: { $is_null: false } },
@@ -142,7 +152,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       return (await server.fetch('/v1/query/explain', { method: 'POST', body: JSON.stringify(body) })).body
         .sql as string
     }
-    for (const where of [{ id: 7 }, { title: { $like: 'a%' } }, { data: { $contains: {} } }]) {
+    for (const where of [
+      { id: 7 },
+      { title: { $like: 'a%' } },
+      { data: { $contains: {} } },
+      { mood: 'Sad' },
+      { path: 'a.b' },
+    ]) {
       t.notMatch(await sqlOf(where), / case when /, JSON.stringify(where))
     }
     t.match(await sqlOf({ id: 7, title: { $regex: 'a' } }), /"id" = \$\d+::int4\) and case when \(t0."org_id" = /)
@@ -150,10 +166,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'hidden.read-error': [
     graphql('{ note { num_of } }', is({ data: { note: [{ num_of: 5 }] } }), USER),
     query('run_sql', { sql: `update note set num = 'abc1' where id = 8` }, is({ result_type: 'CommandOk' })),
-    graphql(
-      '{ note { num_of } }',
-      like({ errors: [{ message: NEUTRAL, extensions: { code: 'data-exception' } }] }),
-      USER,
+    ...['num_of', 'strict'].map((field) =>
+      graphql(
+        `{ note { ${field} } }`,
+        is({ errors: [{ message: NEUTRAL, extensions: { path: '$.selectionSet', code: 'data-exception' } }] }),
+        USER,
+      ),
     ),
     graphql('{ note { num_of } }', like({ errors: [{ message: /abc1/ }] })),
     query('select', { table: 'share', columns: ['part'] }, exactly(NEUTRAL), USER),
@@ -220,6 +238,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'constraint.foreign': [
     add('visit', { id: 1, acct: 77 }, says(/"visit_acct"/)),
+    add('visit', { id: 1, acct: 77 }, says(/"visit_acct"/), 'blind'),
     add('visit', { id: 1, acct: 77 }, exactly(FOREIGN), 'visitor'),
   ],
   'constraint.inherited': [
@@ -298,8 +317,8 @@ async function start(t: Test) {
   await server.sql(SQL)
   const FILTER = { org_id: 'X-Service-Org-Id' }
   const NOTE = {
-    columns: ['id', 'org_id', 'title', 'data'],
-    computed_fields: ['num_of'],
+    columns: ['id', 'org_id', 'title', 'data', 'path', 'mood'],
+    computed_fields: ['num_of', 'strict'],
     filter: FILTER,
     allow_aggregations: true,
   }
@@ -310,6 +329,7 @@ async function start(t: Test) {
     relate('object', 'note', 'org', 'org_id'),
     relate('object', 'comment', 'note', 'note_id'),
     { type: 'add_computed_field', args: { table: 'note', name: 'num_of', definition: { function: 'note_num' } } },
+    { type: 'add_computed_field', args: { table: 'note', name: 'strict', definition: { function: 'note_strict' } } },
     ...['user', 'broad'].map((role) => permit('select', 'note', role, NOTE)),
     permit('update', 'note', 'user', { columns: ['title'], filter: FILTER }),
     permit('delete', 'note', 'user', { filter: FILTER }),
@@ -332,6 +352,7 @@ async function start(t: Test) {
     permit('select', 'acct', 'knower', { columns: ['id', 'code'], filter: {} }),
     { type: 'set_role_inheritance', args: { role: 'both', roles: ['seer', 'anyone'] } },
     permit('insert', 'visit', 'user', { check: {} }),
+    permit('insert', 'visit', 'blind', { check: {} }),
     permit('insert', 'visit', 'visitor', { check: {} }),
     permit('update', 'judged', 'other', { columns: ['title'], filter: {} }),
     permit('select', 'judged', 'other', { columns: ['id', 'title'], filter: {} }),

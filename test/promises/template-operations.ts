@@ -140,6 +140,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       limit: 1,
     }),
     run('ranked', { words: 'a4' }, is(ids(4))),
+    run('ranked', { words: 5 }, refused('parse-failed', /^when processing parameter "words"/, '$.args.args.words')),
+    run('ranked', { words: 'x', language: 'klingon' }, refused('postgres-error', /"klingon" does not exist/)),
+    run('ranked', {}, refused('invalid-params', 'missing parameter : "words"')),
   ],
   'call.arguments': [
     make('found', 'call', {

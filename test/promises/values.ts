@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { area, type Case, exactly, type Expected, query, type Step, text } from '../kit/promises.js'
+import { area, type Case, exactly, type Expected, is, query, type Step, text } from '../kit/promises.js'
 import { testServer } from '../kit/server.js'
 
 /** What values of each type promise, written by inserts and updates, and read again. */
@@ -21,7 +21,7 @@ create type mood as enum ('sad', 'happy');
 create type place as (street text, no int);
 create table value (
   id int primary key, i int8, n numeric, price numeric(10, 2), x float8, ts timestamptz, plain timestamp, j json, b jsonb, s text, tags text[], grid int[],
-  bag ext.hstore, home place, homes place[], flag boolean, mood mood, uid uuid, bytes bytea, span int4range, day date, at time
+  bag ext.hstore default 'd=>1', home place, homes place[], flag boolean, mood mood, uid uuid, bytes bytea, span int4range, day date, at time
 );
 `
 
@@ -44,6 +44,8 @@ const wrongValue = (row: string, path: string, code = 'parse-failed'): Step =>
     status: 400,
     like: { code, path },
   })
+
+const GRAPHQL = { bag: { a: '1', b: null, 'q"': 'x\\' }, homes: [{ street: 'a, "b"', no: 1 }, null] }
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'value.numbers': [
@@ -94,12 +96,36 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       String.raw`"bag":{"a": "1", "b": null, "q\"": "x\\"}`,
     ),
     ...kept('"bag"', '"bag":{}'),
+    ...kept('"bag"', '"bag":null'),
+    ...kept('"bag"', '"bag":"a=>1"', '"bag":{"a": "1"}'),
+    raw(
+      '{"type":"insert","args":{"table":"value","objects":[{"id":3,"bag":"a=>2"},{"id":4}],"returning":["bag"]}}',
+      text('{"affected_rows":2,"returning":[{"bag":{"a": "2"}},{"bag":{"d": "1"}}]}'),
+    ),
+    wrongValue('"bag":"[2,9)"', '$.args', 'postgres-error'),
+    wrongValue('"bag":"a=>"', '$.args', 'postgres-error'),
     wrongValue('"bag":{"a":1}', '$.args.objects[1].bag.a'),
     wrongValue('"bag":[]', '$.args.objects[1].bag'),
   ],
   'value.composite': [
     ...kept('"home"', String.raw`"home":{"street":"a, \"b\"","no":1}`),
     ...kept('"homes"', String.raw`"homes":[{"street":"a)","no":1},null,{"street":null,"no":2}]`),
+    ...[
+      { $eq: [{ street: 'a)', no: 1 }, null, { street: null, no: 2 }] },
+      { $contains: [{ street: 'a)', no: 1 }] },
+      '{"(\\"a)\\",1)",NULL,"(,2)"}',
+    ].map((homes) => query('count', { table: 'value', where: { homes } }, exactly({ count: 2 }))),
+    ...kept('"homes"', '"homes":[]'),
+    ...kept('"homes"', '"homes":null'),
+    {
+      path: '/v1/graphql',
+      method: 'POST',
+      body: JSON.stringify({
+        query: 'mutation ($o: [value_insert_input!]!) { insert_value(objects: $o) { returning { bag homes } } }',
+        variables: { o: [{ id: 5, ...GRAPHQL }] },
+      }),
+      expected: is({ data: { insert_value: { returning: [GRAPHQL] } } }),
+    },
     wrongValue('"home":{"street":"a","no":"x"}', '$.args', 'postgres-error'),
   ],
   'value.others': [
