@@ -62,20 +62,8 @@ t.test('effects of changes of the metadata', async (t) => {
   ) as [string, string, string, string]
 
   await t.test('a select permission', async (t) => {
-    await check(t, {}, select({ filter: own, limit: 10 }), {
-      [SELECT]: [
-        "wider: role user can read 2 columns of invoice: id, number (rows where owner_id is the user's id; at most 10 at a time)",
-      ],
-    })
-    await check(t, select({}), {}, { [SELECT]: ['narrower: role user can no longer read invoice'] })
     await check(t, select({}), select({ columns: ['id', 'number', 'total', 'tax'] }), {
       [SELECT]: ['wider: role user can read 2 more columns of invoice: total, tax'],
-    })
-    await check(t, select({}), select({ columns: ['id', 'total'] }), {
-      [SELECT]: [
-        'wider: role user can read 1 more column of invoice: total',
-        'narrower: role user can no longer read 1 column of invoice: number',
-      ],
     })
     await check(
       t,
@@ -85,12 +73,6 @@ t.test('effects of changes of the metadata', async (t) => {
         [SELECT]: ['narrower: role user can no longer read columns that are added to invoice later'],
       },
     )
-    await check(t, select({ filter: own }), select({}), {
-      [SELECT]: ["wider: role user can read all rows of invoice (was: only rows where owner_id is the user's id)"],
-    })
-    await check(t, select({}), select({ filter: own }), {
-      [SELECT]: ["narrower: role user can read only rows of invoice where owner_id is the user's id (was: all rows)"],
-    })
     await check(t, select({ filter: { paid: true } }), select({ filter: { $or: [{ paid: true }, own] } }), {
       [SELECT]: [
         "wider: role user can read more rows of invoice: rows where paid is true or owner_id is the user's id (was: rows where paid is true)",
@@ -110,12 +92,6 @@ t.test('effects of changes of the metadata', async (t) => {
         [SELECT]: [],
       },
     )
-    await check(t, select({ limit: 10 }), select({ limit: 1, allow_aggregations: true }), {
-      [SELECT]: [
-        'narrower: role user can read at most 1 row of invoice at a time (was: at most 10)',
-        'wider: role user can aggregate rows of invoice',
-      ],
-    })
     await check(t, select({ limit: 10 }), select({}), {
       [SELECT]: ['wider: role user can read any number of rows of invoice at a time (was: at most 10)'],
     })
@@ -143,16 +119,6 @@ t.test('effects of changes of the metadata', async (t) => {
     )
     await check(
       t,
-      { delete_permissions: user({ filter: {} }) },
-      { delete_permissions: user({ filter: own }) },
-      {
-        [DELETE]: [
-          "narrower: role user can delete only rows of invoice where owner_id is the user's id (was: all rows)",
-        ],
-      },
-    )
-    await check(
-      t,
       {},
       { delete_permissions: user({ filter: {} }) },
       {
@@ -172,20 +138,6 @@ t.test('effects of changes of the metadata', async (t) => {
         ],
       },
     )
-    await check(t, update({ check: { total: 1 } }), update({}), {
-      [UPDATE]: ['wider: role user can write all rows into invoice by an update (was: only rows where total is 1)'],
-    })
-    await check(
-      t,
-      insert({}),
-      { ...insert({}), ...update({}) },
-      {
-        [UPDATE]: [
-          'wider: role user can update 1 column of invoice: total (all rows; afterwards all rows)',
-          'wider: role user can insert into invoice with on_conflict',
-        ],
-      },
-    )
     await check(
       t,
       { ...insert({}), ...update({}) },
@@ -194,9 +146,6 @@ t.test('effects of changes of the metadata', async (t) => {
         [INSERT]: ['wider: role user can use on_conflict with 1 more constraint of invoice: invoice_number_key'],
       },
     )
-    await check(t, insert({}), insert({ backend_only: true }), {
-      [INSERT]: ['narrower: role user can no longer insert into invoice'],
-    })
     await check(t, {}, insert({ backend_only: true }), {
       [INSERT]: [
         'wider: role user, in requests with backend-only permissions, can insert rows with 2 columns into invoice: id, total (all rows)',

@@ -22,6 +22,7 @@ const PROMISES = {
   'call.once': 'a volatile function runs once, in the transaction of the request, whatever is selected',
   'call.rolled-back': 'a change of a function is rolled back with its bulk',
   'call.forms': 'lists are streamed, and are JSON lines and CSV; a volatile function answers JSON only',
+  'call.explain': 'explain has the plan of a call, and refuses a volatile function',
   'call.session': 'a session argument has the variables of the caller, and is not an argument of the request',
   'call.wrong-argument': 'missing, unknown and wrong arguments are refused with their path',
   'call.wrong-key': 'keys and columns that the result does not have are refused',
@@ -54,7 +55,8 @@ create type place as (street text, no int);
 create function add(a int, b bigint default 10) returns bigint language sql immutable as 'select a + b';
 create function moods() returns setof mood language sql stable as $$ values ('calm'::mood), ('wild'), (null) $$;
 create function pairs(n int) returns setof int[] language sql stable as $$ values (array[1]), (array[1, n]) $$;
-create function home(street text, no int default 7) returns place language sql stable as $$ select street, no where street <> '' $$;
+create domain positive as int check (value > 0);
+create function home(street text, no positive default 7) returns place language sql stable as $$ select street, no::int where street <> '' $$;
 create function places(n int) returns setof place language sql stable rows 5 as $$ select 'street ' || i, i from generate_series(1, n) i $$;
 create function divide(a int, b int, out quotient int, out remainder int) language sql immutable as $$ select a / b, a % b $$;
 create function shift(inout x int, inout y int default null) language sql immutable as $$ select x + 1, y + 1 $$;
@@ -65,6 +67,8 @@ create function most(variadic all_of numeric[]) returns numeric language sql imm
 create function whoami(session json) returns json language sql stable as $$ select session $$;
 create function add_author(name text) returns int language sql as $$ insert into author (name) values (name) returning id $$;
 create function add_two() returns setof author language sql as $$ insert into author (name) values ('Two'), ('Two') returning * $$;
+create function rename_author(id int, name text, out was text, out now text) language sql as
+  $$ update author a set name = rename_author.name from author b where a.id = rename_author.id and b.id = a.id returning b.name, a.name $$;
 create function forget(id int) returns void language sql as $$ delete from author where author.id = forget.id $$;
 create function refuse(a int) returns int language plpgsql as $$ begin raise exception 'no %', a using errcode = '22023'; end $$;
 create procedure pay(id int, inout left_over numeric, inout note text default 'x') language plpgsql as
@@ -90,7 +94,7 @@ create function work(a author, min_id int) returns setof article language sql st
   $$ select * from article where author_id = a.id and id >= min_id order by id $$;`
 
 const TRACKED =
-  `add moods pairs home places divide shift counted longest most add_author add_two forget refuse pay quiet committing
+  `add moods pairs home places divide shift counted longest most add_author add_two rename_author forget refuse pay quiet committing
   articles_of first_article`.split(/\s+/)
 
 const USER: As = { role: 'user', variables: { 'x-service-user-id': '2' } }
@@ -229,6 +233,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     count(4, { name: 'Two' }),
     call('add_author', { name: 'Eve' }, { status: 200 }),
     count(1, { name: 'Eve' }),
+    call('rename_author', { id: 2, name: 'Rob' }, exactly({ now: 'Rob' }), { columns: ['now'] }),
+    call('rename_author', { id: 2, name: 'Bob' }, exactly({ was: 'Rob', now: 'Bob' })),
   ],
   'call.rolled-back': [
     query(
@@ -258,6 +264,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     count(0, { name: 'Csv' }),
     call('counted', { n: 1500 }, { status: 200, like: { 1499: { n: 1500 } }, headers: { 'content-length': null } }),
   ],
+  'call.explain': async (t, server) => {
+    const explain = async (name: string, args: object) => {
+      const body = { query: { type: 'call', args: { function: name, arguments: args } } }
+      return (await server.fetch('/v1/query/explain', { method: 'POST', body: JSON.stringify(body) })).body
+    }
+    t.match((await explain('places', { n: 1 })).plans.join('\n'), /Function Scan on generate_series/)
+    t.match(await explain('add_author', { name: 'x' }), { path: '$.query.args.function', code: 'unexpected-payload' })
+  },
   'call.session': [
     query('track_function', { function: 'whoami', configuration: { session_argument: 'session' } }, { status: 200 }),
     query('create_function_permission', { function: 'whoami', role: 'user' }, { status: 200 }),
@@ -269,6 +283,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     wrong('add', { a: true }, '$.args.arguments.a', /./),
     wrong('add', { a: 1, c: 1 }, '$.args.arguments.c', /unexpected key "c"/),
     wrong('add', {}, '$.args.arguments', /"a" is missing/),
+    wrong('rename_author', { id: 2, now: 'x' }, '$.args.arguments.now', /unexpected key "now"/),
+    wrong('home', { street: 'a', no: -1 }, '$.args', /positive/),
     wrong('add', 1, '$.args.arguments', /./),
     wrong('longest', { arg_1: 'a', arg_2: ['b', 5] }, '$.args.arguments.arg_2[1]', /./),
   ],
@@ -317,7 +333,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       t.equal(own.status, 400)
       t.equal(own.text.replaceAll(name, 'missing'), none.text)
     }
-    t.match((await server.query('call', { function: 'plcs' }, USER)).body.error, /did you mean "places"|"plcs"$/)
+    t.match((await server.query('call', { function: 'place' }, USER)).body.error, /did you mean "places"/)
     t.match((await server.query('call', { function: 'mods' }, USER)).body.error, /"mods"$/)
   },
   'role.dropped': [
