@@ -192,7 +192,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       ],
       [
         { tables: [], query_templates: [{ name: 'x', template: { type: 'count', args: { table: 'town' } } }] },
-        { path: /^\$\.args\.query_templates\[0\]\.template/ },
+        { path: '$.args.query_templates[0].template.args.table', code: 'not-exists' },
       ],
       [{ tables: [{ table: 'town', selects: [] }] }, { path: '$.args.tables[0].selects', code: 'unexpected-payload' }],
       [{ tables: {} }, { path: '$.args.tables', code: 'parse-failed' }],

@@ -17,6 +17,7 @@ const PROMISES = {
   'plugin.lifted': 'an operation of a plugin that is a query is a template with the permissions of the caller',
   'plugin.schema': 'other operations take parameters where their plugin says so, checked by their schema',
   'plugin.fixed': 'what is fixed is checked when the template is created',
+  'plugin.bulk': 'a bulk of such operations is a template',
   'plugin.admin': 'an operation for admin is refused to roles, and not listed',
   'plugin.not-templatable': 'an operation that does not say so cannot be a template',
   'step.reference': 'an argument is never a reference, and steps of the caller use references as arguments',
@@ -43,6 +44,7 @@ const PROMISES = {
   'usage.calls': 'template_usage lists templates with roles, calls and arguments to plan them',
   'usage.admin': 'template_usage is for admin',
   'metric.calls': '/metrics counts the calls of each template by outcome',
+  'metric.names': 'with any name, of templates that exist only',
 } as const
 
 /** A plugin of somebody else. */
@@ -69,11 +71,17 @@ export default {
     host.operation('shout', {
       args: {
         type: 'object',
-        properties: { to: { type: 'string', pattern: '^[a-z]+$' }, loud: { type: 'boolean' } },
+        properties: {
+          to: { type: 'string', pattern: '^[a-z]+$' },
+          times: { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }] },
+          loud: { type: 'boolean' },
+          more: { type: 'object', properties: { tags: { type: 'array', items: { type: 'integer' } } }, additionalProperties: false },
+        },
         required: ['to'],
         additionalProperties: false,
       },
-      templatable: { to: 'value', loud: 'value' },
+      templatable: { to: 'value', times: 'value', loud: 'value', more: { tags: 'value' } },
+      answer: { type: 'object', properties: { to: { type: 'string' } } },
       run: echo,
     })
     host.operation('whisper', { admin: true, templatable: { '*': 'text' }, run: echo })
@@ -215,34 +223,61 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     make('picked', 'find_articles', { where: { id: { $in: param('ids') } }, most: param('most', 5) }),
     run('picked', { ids: [1, 2, 3] }, is(ids(1, 2, 3))),
     rest('GET', 'picked?ids=3&ids=2', is(ids(3)), { as: ANN }),
+    rest('GET', 'picked?ids=3', text('id\r\n3\r\n'), { headers: { accept: 'text/csv' } }),
+    run('picked', { ids: [true] }, { status: 400, like: { path: '$.args.args.ids[0]' } }),
     run(
       'picked',
       { ids: [1], most: 1 },
       refused('parse-failed', /^when processing parameter "most" : must be >= 2/, '$.args.args.most'),
     ),
     run('picked', { ids: [1] }, refused('permission-denied', /article/), NOBODY),
+    { path: '/v1/template', method: 'GET', as: NOBODY, expected: like({ length: 1, 0: { name: 'attach' } }) },
+    make('weighed', 'find_articles', { where: { weight: param('weight') } }),
+    query(
+      'run_sql',
+      { sql: 'alter table article drop column weight' },
+      refused('dependency-error', /query-template weighed/),
+    ),
   ],
   'plugin.schema': [
-    make('shouted', 'shout', { to: param('to'), loud: param('loud', true) }),
-    run('shouted', { to: 'ann' }, is({ to: 'ann', loud: true })),
-    rest('GET', 'shouted?to=ann&loud=false', is({ to: 'ann', loud: false })),
-    rest('GET', 'shouted?to=ANN', { status: 400, like: { path: '$.to' } }),
-    rest('GET', 'shouted?to=ann', refused('csrf', /./, '$', 403), { headers: { 'sec-purpose': 'prefetch' } }),
-  ],
-  'plugin.fixed': [
-    make('bad', 'shout', { to: 'ANN' }, { status: 400, like: { path: '$.args.template.args.to' } }),
-    make(
-      'bad',
-      'shout',
-      { to: param('to', 'ANN') },
-      { status: 400, like: { path: '$.args.template.args.to.default' } },
+    make('shouted', 'shout', {
+      to: param('to'),
+      times: param('times', 1),
+      loud: param('loud', true),
+      more: { tags: param('tags') },
+    }),
+    run('shouted', { to: 'ann', tags: [1] }, is({ to: 'ann', times: 1, loud: true, more: { tags: [1] } })),
+    rest(
+      'GET',
+      'shouted?to=ann&loud=false&tags=1&tags=2',
+      is({ to: 'ann', times: 1, loud: false, more: { tags: [1, 2] } }),
     ),
-    make('bad', 'shout', { to: param('to'), nope: 1 }, { status: 400, like: { path: '$.args.template.args.nope' } }),
+    rest('GET', 'shouted?to=ann&loud=maybe&tags=1', { status: 400, like: { path: '$.loud' } }),
+    rest('GET', 'shouted?to=ANN&tags=1', { status: 400, like: { path: '$.to' } }),
+    rest('GET', 'shouted?to=ann&tags=1', refused('csrf', /./, '$', 403), { headers: { 'sec-purpose': 'prefetch' } }),
+  ],
+  'plugin.fixed': (
+    [
+      [{ to: 'ANN' }, '.to'],
+      [{ times: 1 }, ''],
+      [{ to: param('to'), nope: 1 }, '.nope'],
+      [{ to: param('to'), times: 0 }, '.times'],
+      [{ to: param('to', 'ANN') }, '.to.default'],
+      [{ to: param('to'), more: param('more') }, '.more.param'],
+    ] as const
+  ).map(([args, path]) => make('bad', 'shout', args, { status: 400, like: { path: `$.args.template.args${path}` } })),
+  'plugin.bulk': [
+    make('both', 'bulk', [
+      { type: 'shout', args: { to: param('to') } },
+      { type: 'find_articles', args: { where: { id: param('id') } } },
+    ]),
+    run('both', { to: 'ann', id: 1 }, is([{ to: 'ann' }, ids(1)])),
+    rest('POST', 'both?to=ANN&id=1', refused('parse-failed', /./, '$.to')),
   ],
   'plugin.admin': [
-    make('whispered', 'whisper', { a: param('a') }),
-    run('whispered', { a: 'x' }, is({ a: 'x' })),
-    run('whispered', { a: 'x' }, refused('access-denied', /./), ANN),
+    make('whispered', 'whisper', { a: param('a'), b: ['x', param('b')] }),
+    rest('POST', 'whispered?a=1&b=2', is({ a: '1', b: ['x', '2'] })),
+    run('whispered', { a: 'x', b: 'y' }, refused('access-denied', /./), ANN),
   ],
   'plugin.not-templatable': [
     make(
@@ -300,6 +335,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         headers: { accept: 'application/x-ndjson' },
       },
     ),
+    { ...run('found', { word: 'a' }, text('id\r\n5\r\n6\r\n')), headers: { accept: 'text/csv' } },
   ],
   'format.others': [rest('POST', 'drop_all?from=9', { status: 406 }, { headers: { accept: 'text/csv' } })],
   'list.parameters': async (t, server) => {
@@ -316,9 +352,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         ],
       },
     )
-    t.notOk(
-      (await server.fetch('/v1/template', {}, ANN)).body.some(({ name }: { name: string }) => name === 'whispered'),
-    )
+    t.ok(listed.some(({ name }) => name === 'whispered'))
+    const names = (await server.fetch('/v1/template', {}, ANN)).body.map(({ name }: { name: string }) => name)
+    t.notOk(names.includes('whispered'))
+    t.ok(names.includes('shouted'))
   },
   'openapi.valid': async (t, server) => {
     const document = await documentOf(server)
@@ -351,6 +388,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       made: { format: 'date' },
     })
     t.equal(items.additionalProperties, false)
+    const shouted = (await documentOf(server)).paths['/v1/template/shouted']
+    t.match(shouted.post.requestBody.content['application/json'].schema.properties, {
+      to: { type: 'string', pattern: '^[a-z]+$' },
+      tags: { type: 'array', items: { type: 'integer' } },
+    })
   },
   'openapi.response': async (t, server) => {
     const { paths } = await documentOf(server)
@@ -360,12 +402,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       items: { properties: { id: { type: 'integer' } } },
     })
     t.ok(contentOf('found', 'get')['text/csv'])
+    t.match(contentOf('picked', 'get'), {
+      'application/json': { schema: { items: { properties: { id: { type: 'integer' } } } } },
+      'text/csv': {},
+    })
+    t.same(contentOf('shouted', 'post'), {
+      'application/json': { schema: { type: 'object', properties: { to: { type: 'string' } } } },
+    })
     t.match(contentOf('add', 'post')['application/json'].schema.properties, { affected_rows: { type: 'integer' } })
   },
   'openapi.methods': async (t, server) => {
     const { paths } = await documentOf(server)
     t.same(Object.keys(paths['/v1/template/found']).sort(), ['get', 'post'])
     t.same(Object.keys(paths['/v1/template/add']), ['post'])
+    t.same(Object.keys(paths['/v1/template/shouted']), ['post'])
   },
   'openapi.role': async (t, server) => {
     const { paths } = await documentOf(server, ANN)
@@ -501,6 +551,25 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       )?.[1]
     t.equal(count('ok'), '4')
     t.equal(count('refused'), '1')
+  },
+  'metric.names': async (t, server) => {
+    const name = 'say "so" \\ \n'
+    await server.must('create_query_template', {
+      name,
+      template: { type: 'count', args: { table: 'article', where: { id: { $gt: param('above') } } } },
+    })
+    const ask = (called: string, args: object, as?: As) =>
+      server.query('execute_query_template', { name: called, args }, as)
+    await ask(name, { above: 1 })
+    await server.fetch(`/v1/template/${encodeURIComponent(name)}?above=2`)
+    await ask(name, {})
+    await ask(name, { above: 1 }, NOBODY)
+    await ask('no such template', {})
+    const { text: metrics } = await server.fetch('/metrics')
+    const label = String.raw`template="say \"so\" \\ \n"`
+    for (const outcome of ['ok', 'refused'])
+      t.ok(metrics.includes(`rowhouse_template_duration_seconds_count{${label},outcome="${outcome}"} 2\n`), outcome)
+    t.notMatch(metrics, /no such template/)
   },
 }
 
