@@ -250,6 +250,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         effects: [{ role: 'user', effect: 'narrower', text: 'role user can no longer read 1 column of town: name' }],
       },
     ])
+    const digits = JSON.stringify({ ...now, tables: [{ ...TOWN, select_permissions: [to] }] }).replace(
+      '{"$gt":10}',
+      '{"$gt":9007199254740993}',
+    )
+    t.match((await server.raw(`{"type": "diff_metadata", "args": ${digits}}`)).text, /9007199254740993/)
   },
   'diff.refused': [
     query(
@@ -318,6 +323,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       "wider: role user can read 2 columns of town: id, name (rows where mayor_id is the user's id; at most 10 at a time)",
     )
     await check({ select: SELECT }, {}, 'narrower: role user can no longer read town')
+    await check(
+      { select: { ...SELECT, filter: { code: 1 } } },
+      { select: { ...SELECT, filter: { code: 2 } } },
+      'different: role user can read other rows of town: rows where code is 2 (was: rows where code is 1)',
+    )
     await check(
       { select: SELECT },
       { select: { ...SELECT, columns: ['id', 'size'] } },
@@ -456,17 +466,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     await server.must('bulk', [
       track('loose'),
       permit('select', 'loose', 'user', { columns: ['id'], filter: {} }),
+      { type: 'set_table_customization', args: { table: 'loose', configuration: { custom_name: 'free' } } },
+      { type: 'add_computed_field', args: { table: 'street', name: 'is_long', definition: { function: 'is_long' } } },
       permit('select', 'mayor', 'user', { columns: ['id'], filter: { party: 'x' } }),
       { type: 'track_function', args: 'big_towns' },
     ])
     await rowsOf(
       server.databaseUrl,
-      'alter table mayor drop column party; drop table loose; drop function big_towns; alter table street drop column town_id',
+      'alter table mayor drop column party; drop table loose; drop function big_towns; drop function is_long; alter table street drop column town_id',
     )
     await server.must('reload_metadata', {})
     const found = await server.must('get_inconsistent_metadata', {})
     t.equal(found.is_consistent, false)
     t.same(found.inconsistent_objects.map(({ name }: Entry) => name).toSorted(), [
+      'computed-field street.is_long',
       'function big_towns',
       'permission loose.user.select',
       'permission mayor.user.select',
@@ -486,13 +499,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'inconsistent.dropped': async (t, server) => {
     t.same(await server.must('drop_inconsistent_metadata', {}), { message: 'success' })
     t.same(await server.must('get_inconsistent_metadata', {}), { is_consistent: true, inconsistent_objects: [] })
-    const { tables, functions } = await server.must('export_metadata', {})
+    const exported = await server.must('export_metadata', {})
+    const { tables, functions } = exported
     t.same(tables, [
       { table: 'mayor', ...none },
       { table: 'street', ...none },
       { ...TOWN, array_relationships: [] },
     ])
     t.equal(functions, undefined)
+    await server.must('replace_metadata', exported)
   },
   'sizes.rows': async (t, server) => {
     await rowsOf(

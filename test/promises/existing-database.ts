@@ -5,6 +5,8 @@ import { testServer, type TestServer } from '../kit/server.js'
 /** What track_all makes of an existing database. */
 const PROMISES = {
   'existing.names': 'track_all tracks tables, views, functions and foreign keys, with the documented names',
+  'existing.free-names': 'relationships never fail for want of a name',
+  'existing.extensions': 'track_all leaves out what belongs to extensions',
   'existing.dry-run': 'a dry run of track_all has the same answer, and changes nothing',
   'existing.again': 'track_all again adds what is new, and leaves alone what is there',
   'existing.arguments': 'track_all takes schemas, tables and other words for names',
@@ -144,6 +146,43 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const columns = ['id', { name: 'passport', columns: ['id'] }, { name: 'twices', columns: ['id'] }]
     t.same(await must('select', { table: 'customer', columns }), [{ id: 1, passport: { id: 1 }, twices: [] }])
     t.match(await query('select', { table: 'customer', columns: ['id'] }, { role: 'user' }), { status: 400 })
+  },
+  'existing.free-names': async (t, server) => {
+    const long = 'x'.repeat(60)
+    const { must } = await fresh(
+      server,
+      `create table parent (id int primary key, orders int, "orders_by_parent" int);
+       create table orders (id int primary key, parent_id int references parent, parent text, parent_by_parent text);
+       create table ${long}_id (id int primary key);
+       create table b (${long}_id int references ${long}_id, "é" int references parent);
+       create table a (id int primary key references parent, id2 int);
+       alter table a add foreign key (id) references parent;
+       alter table a add foreign key (id2) references parent`,
+    )
+
+    const report = (await must('track_all', {})) as Report
+
+    const names = named(report)
+    t.ok(names.includes('orders.parent_by_parent_2 object parent'), names.join('\n'))
+    t.ok(names.includes('parent.orders_by_parent_2 array orders'), names.join('\n'))
+    t.ok(report.relationships.every(({ name }) => Buffer.byteLength(name) <= 63))
+    t.same((await must('get_inconsistent_metadata', {})).inconsistent_objects, [])
+  },
+  'existing.extensions': async (t, server) => {
+    const { must } = await fresh(
+      server,
+      `create extension pg_stat_statements; create table a (id int);
+       create function stats() returns setof pg_stat_statements language sql stable as 'select * from pg_stat_statements'`,
+    )
+
+    const report = (await must('track_all', {})) as Report
+
+    t.strictSame(report.tables, ['a'])
+    t.match(report.left_out, [
+      { name: 'table pg_stat_statements', reason: 'belongs to the extension "pg_stat_statements"' },
+      { name: 'table pg_stat_statements_info' },
+      { name: 'function stats', reason: /does not return rows of a tracked table/ },
+    ])
   },
   'existing.dry-run': async (t, server) => {
     const { must } = await fresh(server)

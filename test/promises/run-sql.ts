@@ -91,6 +91,8 @@ const LEFT = `select string_agg(what, ', ') as left from (
   union all select 'channel' from pg_listening_channels()
 ) x`
 
+const AUTHORS = { type: 'select', args: { table: 'author', columns: ['id'], order_by: 'id' } }
+
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.rows': [
     sql(
@@ -228,9 +230,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       `insert into "svc_catalog"."svc_query_template" values ('a', '{}')`,
       'truncate other, svc_catalog.svc_table cascade',
       'with gone as (delete from svc_catalog.svc_relationship returning 1) select count(*) from gone',
+      'explain analyze delete from svc_catalog.svc_function',
+      'merge into svc_catalog.svc_version v using other on true when matched then update set version = 9',
+      `copy svc_catalog.svc_table from '/dev/null'`,
     ].map((text) =>
-      sql(text, unsupported(/^run_sql cannot write to "svc_catalog\.svc_\w+": use the metadata operations/)),
+      sql(text, unsupported(/^run_sql cannot write to "svc_catalog\.svc_\w+": use the metadata operations, such as /)),
     ),
+    sql('create table svc_table (id int); delete from svc_table; drop table svc_table', OK),
+    sql('create table svc_catalog.note (id int); delete from svc_catalog.note; drop table svc_catalog.note', OK),
     sql(`select count(*) > 0 as some from svc_catalog.svc_table`, rows(['some'], ['t'])),
   ],
   'run_sql.taken-name': [
@@ -306,6 +313,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'insert into other values (2)',
       'drop table other',
       'set transaction read write; insert into other values (2)',
+      'reset transaction_read_only; insert into other values (2)',
       'do $$ begin set transaction read write; insert into other values (2); end $$',
       `select set_config('transaction_read_only', 'off', true); insert into other values (2)`,
     ].map((text) => sql(text, { status: 400, like: { code: 'postgres-error' } }, { read_only: true })),
@@ -319,6 +327,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const running = `select 1 from pg_stat_activity where pid <> pg_backend_pid() and query like '%a long one%' and state = 'active'`
     await until('nothing is left running', async () => (await rowsOf(server.databaseUrl, running)).length === 0)
     t.match(await server.query('run_sql', { sql: 'select 1', timeout_ms: patience(60_000) }), { status: 200 })
+    t.match(await server.query('run_sql', { sql: 'vacuum other', no_transaction: true }), { status: 200 })
+    const own = `select 1 from pg_stat_activity where datname = current_database() and application_name = 'rowhouse run_sql'`
+    await until('no connection is left', async () => (await rowsOf(server.databaseUrl, own)).length === 0)
   },
   'run_sql.timeout-range': [0, -1, 86_400_001, 1.5, '5'].map((timeout_ms) =>
     sql('select 1', { status: 400, like: { path: '$.args.timeout_ms' } }, { timeout_ms }),
@@ -345,6 +356,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     sql('drop table other', unsupported(/no_transaction is for statements that PostgreSQL refuses/), {
       no_transaction: true,
     }),
+    sql('drop table other', { status: 400 }, { no_transaction: true, cascade: true }),
     sql('vacuum other; vacuum other', unsupported(/single statement/), { no_transaction: true }),
     sql(
       'vacuum other',
@@ -375,6 +387,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'bulk',
       [member('select 1'), { type: 'bulk', args: [member('select 1'), member('select 1/0')] }],
       refused('postgres-error', 'division by zero', '$.args[1].args[1]'),
+    ),
+    query('bulk', [member('select 1'), member('set local statement_timeout = 20; select pg_sleep(600)')], {
+      status: 504,
+      like: { path: '$.args[1]', code: 'timeout' },
+    }),
+    query(
+      'bulk',
+      [...Array<object>(5).fill(AUTHORS), member('deallocate all'), AUTHORS],
+      like({ length: 7, 6: [{ id: 1 }, { id: 2 }] }),
     ),
     sql('select * from kept', refused('postgres-error', 'relation "kept" does not exist')),
     query(

@@ -387,6 +387,39 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       affected(1, [{ name: 'uno', last: [{ id: 3 }] }]),
       USER,
     ),
+    insert(
+      'item',
+      [{ id: 53, shop_id: 1 }],
+      affected(1, [{ id: 53, shop: { id: 1, name: 'uno', items: [{ id: 1 }, { id: 3 }, { id: 53 }] } }]),
+      { returning: ['id', { name: 'shop', columns: ['*', { name: 'items', columns: ['id'], order_by: ['id'] }] }] },
+      USER,
+    ),
+    query('delete', { table: 'item', where: { id: 53 } }, affected(1)),
+    query(
+      'create_query_template',
+      {
+        name: 'rename',
+        template: {
+          type: 'update',
+          args: {
+            table: 'shop',
+            where: { id: 1 },
+            $set: { name: { param: 'name' } },
+            returning: [
+              '*',
+              { name: 'items', columns: ['id'], where: { id: { $gt: { param: 'above' } } }, order_by: ['id'] },
+            ],
+          },
+        },
+      },
+      { status: 200 },
+    ),
+    query(
+      'execute_query_template',
+      { name: 'rename', args: { name: 'ein', above: 1 } },
+      affected(1, [{ id: 1, name: 'ein', items: [{ id: 3 }] }]),
+      USER,
+    ),
     query(
       'delete',
       { table: 'item', where: { id: 50 }, returning: ['*', { name: 'shop', columns: ['name'] }] },
