@@ -184,6 +184,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       refused('postgres-error', /invalid input syntax for type integer: "seven"/, '$.args.where.id'),
       USER,
     ),
+    query(
+      'select',
+      { table: 'note', columns: ['id'], where: { path: 'not a path!' } },
+      refused('postgres-error', /ltree syntax error/, '$.args.where.path'),
+      USER,
+    ),
   ],
   'hidden.returning': [
     graphql(

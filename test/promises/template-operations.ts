@@ -272,11 +272,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { type: 'find_articles', args: { where: { id: param('id') } } },
     ]),
     run('both', { to: 'ann', id: 1 }, is([{ to: 'ann' }, ids(1)])),
-    rest('POST', 'both?to=ANN&id=1', refused('parse-failed', /./, '$.to')),
+    rest('GET', 'both?to=ANN&id=1', refused('parse-failed', /./, '$.to')),
   ],
   'plugin.admin': [
     make('whispered', 'whisper', { a: param('a'), b: ['x', param('b')] }),
-    rest('POST', 'whispered?a=1&b=2', is({ a: '1', b: ['x', '2'] })),
+    rest('GET', 'whispered?a=1&b=2', is({ a: '1', b: ['x', '2'] })),
     run('whispered', { a: 'x', b: 'y' }, refused('access-denied', /./), ANN),
   ],
   'plugin.not-templatable': [
@@ -499,6 +499,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     { ...run('write', { id: 1, body: 'y' }, { status: 412 }), headers: { 'if-match': '"2"' } },
     { ...run('write', { id: 1, body: 'x' }, is({ affected_rows: 1 })), headers: { 'if-match': '"3"' } },
     rest('DELETE', 'drop_one?id=1', { status: 412 }, { headers: { 'if-match': '"3"' } }),
+    query('insert', { table: 'versioned', objects: [{ id: 2 }] }, is({ affected_rows: 1 })),
+    rest('DELETE', 'drop_one?id=2', is({ affected_rows: 1 }), { headers: IF_MATCH }),
   ],
   'version.elsewhere': [
     make('drop_some', 'bulk', [{ type: 'delete', args: VERSIONED }]),
