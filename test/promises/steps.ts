@@ -307,6 +307,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       /type int4, but found uuid/,
     ),
     before([member('insert', { table: 'item', objects: { $ref: 'order.returning' } })], '[1].args.objects', /"note"/),
+    before(
+      [
+        member('select', { table: 'customer', columns: ['key'] }, { as: 'who' }),
+        counted('item', { id: { $ref: 'who[0].key' } }),
+      ],
+      '[2].args.where.id',
+      /type int4, but found uuid/,
+    ),
   ]),
   'ref.missing': [
     CLEAN,
@@ -471,18 +479,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'expect.must-have': (
     [
-      [{}, ''],
+      [{}, '', /expecting one of the keys affected, rows, exists/],
       [1, ''],
       [{ rows: -1 }, '.rows'],
       [{ rows: 1.5 }, '.rows'],
-      [{ rows: {} }, '.rows'],
+      [{ rows: {} }, '.rows', /min, max or both/],
       [{ rows: { min: 2, max: 1 } }, '.rows'],
       [{ rows: { least: 1 } }, '.rows.least'],
       [{ row: 1 }, '.row'],
       [{ exists: 1 }, '.exists'],
       [{ affected: 1 }, '.affected'],
     ] as const
-  ).map(([expect, path]) => expecting(expect, { status: 400, like: { path: `$.args[0].expect${path}` } })),
+  ).map(([expect, path, error = /./]) =>
+    expecting(expect, { status: 400, like: { path: `$.args[0].expect${path}`, error } }),
+  ),
   'each.runs': [
     CLEAN,
     bulk(

@@ -124,14 +124,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('select', one(1), etag('"2"')),
     query('select', { ...one(1), columns: [] }, etag('"2"', text('[{}]'))),
   ],
-  'read.etag-relationship': [
+  'read.etag-relationship': [undefined, USER].map((as) =>
     query(
       'select',
       { ...one(1), columns: ['id', { name: 'team', columns: ['name'] }] },
       etag('"2"', exactly([{ id: 1, team: { name: 'a' } }])),
-      USER,
+      as,
     ),
-  ],
+  ),
   'read.no-etag': [
     ...[
       { ...one(1), where: { id: 1, text: 'new' } },
