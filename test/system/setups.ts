@@ -25,7 +25,6 @@ const OF_THE_DATABASE = [
   'graphql-nested',
   'hidden-rows',
   'partitions',
-  'templates',
   'writes-at-the-edge',
 ].map(apiFile)
 const promiseFiles = (): readonly string[] => filesOf('promises')
