@@ -126,7 +126,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         TOWN,
       ],
       query_templates: [{ name: 'all', template: { type: 'count', args: { table: 'town' } }, comment: null }],
-      functions: [{ function: 'big_towns', configuration: null, comment: null, permissions: [{ role: 'user' }] }],
+      functions: [
+        {
+          function: 'big_towns',
+          configuration: { custom_name: 'large_towns' },
+          comment: 'by size',
+          permissions: [{ role: 'user' }],
+        },
+      ],
       inherited_roles: [{ role: 'boss', roles: ['user', 'clerk'] }],
     })
   },
@@ -423,9 +430,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'rows.select': [
     query(
       'replace_metadata',
-      { tables: [TOWN, { table: 'mayor' }, { table: 'street' }], query_templates: [] },
+      {
+        tables: [TOWN, { table: 'mayor' }, { table: 'street' }],
+        query_templates: [],
+        functions: [{ function: 'big_towns', permissions: [{ role: 'user' }] }],
+      },
       is({ message: 'success' }),
     ),
+    query(
+      'select',
+      {
+        table: { schema: 'svc_catalog', name: 'svc_function' },
+        columns: ['function_name', { name: 'permissions', columns: ['role_name'] }],
+      },
+      is([{ function_name: 'big_towns', permissions: [{ role_name: 'user' }] }]),
+    ),
+    query('untrack_function', 'big_towns', is({ message: 'success' })),
     query(
       'select',
       {
@@ -596,7 +616,10 @@ const METADATA = [
   relate('array', 'town', 'streets', { table: 'street', column: 'town_id' }),
   { type: 'set_table_version', args: { table: 'town', column: 'id' } },
   { type: 'set_table_customization', args: { table: 'town', configuration: { custom_name: 'place' } } },
-  { type: 'track_function', args: 'big_towns' },
+  {
+    type: 'track_function',
+    args: { function: 'big_towns', configuration: { custom_name: 'large_towns' }, comment: 'by size' },
+  },
   { type: 'create_function_permission', args: { function: 'big_towns', role: 'user' } },
   { type: 'add_computed_field', args: { table: 'street', name: 'is_long', definition: { function: 'is_long' } } },
   ...TOWN.select_permissions.map(({ role, permission }) => permit('select', 'town', role, permission)),

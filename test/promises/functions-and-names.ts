@@ -46,6 +46,7 @@ create aggregate total (int) (sfunc = int4pl, stype = int);
 create function shout(a author) returns text language sql stable as 'select upper(a.name)';
 create function greet(session json, a author) returns text language sql stable as
   $$ select a.name || ' and ' || (session ->> 'x-service-user-id') $$;
+create function signed(a author, sep text) returns text language sql stable as 'select a.name || sep';
 create function touch(a author) returns text language sql volatile as 'select a.name';
 insert into author values (1, 'Ann'), (2, 'Ben');
 insert into article values (1, 'one', 1), (2, 'two', 1), (3, 'three', 2)`
@@ -98,7 +99,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     anything: /anyelement/,
     loose: /declare their columns/,
     outer_rows: /does not return rows of a tracked table/,
-  }).map(([name, error]) => query('track_function', name, refused('not-supported', error))),
+  }).map(([name, error]) => query('track_function', name, refused('not-supported', error, '$.args'))),
   'function.configuration': [
     query(
       'track_function',
@@ -109,6 +110,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     graphql('mutation { ask }', data({ ask: '1' }), USER),
     query('call', { function: 'who', arguments: {} }, is('1'), USER),
     query('call', { function: 'who', arguments: { session: {} } }, { status: 400 }, USER),
+    query(
+      'export_metadata',
+      {},
+      like({
+        functions: [
+          { function: 'add_up', comment: 'adds' },
+          { function: 'articles_by', permissions: [{ role: 'user' }] },
+          {
+            function: 'who',
+            configuration: { session_argument: 'session', exposed_as: 'mutation', custom_name: 'ask' },
+          },
+        ],
+      }),
+    ),
   ],
   'function.configuration-refused': [
     query(
@@ -133,7 +148,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query(
       'track_function',
       { function: 'bump', configuration: { custom_nam: 'x' } },
-      refused('unexpected-payload', /custom_nam/),
+      refused('unexpected-payload', /unexpected key "custom_nam"/, '$.args.configuration.custom_nam'),
     ),
     query(
       'track_function',
@@ -156,14 +171,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query(
       'create_function_permission',
       { function: 'add_up', role: 'user' },
-      refused('already-exists', 'permission of role "user" to call function "add_up" already exists'),
+      refused('already-exists', 'permission of role "user" to call function "add_up" already exists', '$.args'),
     ),
     query('drop_function_permission', { function: 'add_up', role: 'user' }, SUCCESS),
     query('call', { function: 'add_up', arguments: { arg_1: 1 } }, refused('permission-denied', /./), USER),
     query(
       'drop_function_permission',
       { function: 'add_up', role: 'user' },
-      refused('not-exists', 'permission of role "user" to call function "add_up" does not exist'),
+      refused('not-exists', 'permission of role "user" to call function "add_up" does not exist', '$.args'),
     ),
     query(
       'create_function_permission',
@@ -218,17 +233,39 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query(
       'add_computed_field',
       { table: 'article', name: 'x', definition: { function: 'shout' } },
-      refused('unexpected-payload', 'the first argument of "shout" is not a row of "article"'),
+      refused(
+        'unexpected-payload',
+        'the first argument of "shout" is not a row of "article"',
+        '$.args.definition.function',
+      ),
     ),
     query(
       'add_computed_field',
       { table: 'author', name: 'x', definition: { function: 'touch' } },
-      refused('not-supported', 'function "touch" is volatile'),
+      refused('not-supported', 'function "touch" is volatile', '$.args.definition.function'),
     ),
     query(
       'add_computed_field',
       { table: 'author', name: 'x', definition: { function: 'greet' } },
-      refused('unexpected-payload', /the first argument of "greet"/),
+      refused(
+        'unexpected-payload',
+        'the first argument of "greet" is not a row of "author"',
+        '$.args.definition.function',
+      ),
+    ),
+    query(
+      'add_computed_field',
+      {
+        table: 'author',
+        name: 'x',
+        definition: { function: 'greet', table_argument: 'a', session_argument: 'y' },
+      },
+      refused('not-exists', /no argument "y"/, '$.args.definition.session_argument'),
+    ),
+    query(
+      'add_computed_field',
+      { table: 'author', name: 'x', definition: { function: 'signed', session_argument: 'sep' } },
+      refused('unexpected-payload', /json/, '$.args.definition.session_argument'),
     ),
   ],
   'computed.drop': [

@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { counted, data, fails, invalid, modern as ask } from '../kit/graphql-steps.js'
 import { permit, setUpLibrary } from '../kit/library.js'
-import { area, type Case, query, refused, type Step } from '../kit/promises.js'
+import { area, type Case, like, query, refused, type Step } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
 
 /** What functions and computed fields promise in `/v1/graphql`. */
@@ -20,6 +20,8 @@ const PROMISES = {
   'function.alpha': 'the older dialect has no functions',
   'volatile.mutation': 'a volatile function is a mutation, and not a query',
   'volatile.once': 'it is called once, whatever where and limit select, and related rows show its effects',
+  'volatile.row': 'the row that it returns is as it was written, or null',
+  'volatile.role': 'a role sees of its rows those of the filter, which sees its effects',
   'volatile.atomic': 'it runs in the transaction of the request',
   'volatile.exposed': 'exposed_as makes a stable function a mutation',
   'procedure.mutation': 'a procedure is a mutation',
@@ -39,6 +41,7 @@ const PROMISES = {
   'permission.inferred': 'with inferFunctionPermissions the select permission is enough for queries that return rows',
   'track.names': 'names of arguments must be valid in GraphQL, or the function is left out',
   'track.refused': 'overloaded and polymorphic functions, and rows of untracked tables, are refused',
+  'track.held': 'tables of its rows and the function itself are not dropped, nor is it overloaded, unless with cascade',
 } as const
 
 const SQL = `
@@ -70,6 +73,14 @@ create function add_author(new_id int) returns author language plpgsql volatile 
     insert into author (id, name) values (new_id, 'made') returning * into made;
     insert into article (id, author_id) values (new_id, new_id), (new_id + 1, new_id);
     return made;
+  end $$;
+create table made (id int primary key, gone int, "t0" text, tags text[], born date, data jsonb);
+alter table made drop column gone;
+create function make(new_id int) returns made language plpgsql volatile as $$ declare row made;
+  begin
+    if new_id < 0 then return null; end if;
+    insert into made values (new_id, 'O"Hara, (1)', '{"a b",null}', '2020-02-29', '{"a": [1.50]}') returning * into row;
+    return row;
   end $$;
 create function clear_notes() returns void language sql volatile as 'delete from note';
 create procedure put_note(new_id int) language sql as 'insert into note (id) values (new_id)';
@@ -135,6 +146,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'function.schema': [
     ask('{ lib_everything(limit: 1, order_by: {id: asc}) { id } }', data({ lib_everything: ids(1) })),
+    query('export_metadata', {}, like({ functions: [{ function: { schema: 'lib', name: 'everything' } }] })),
   ],
   'function.value': [
     ask('{ next_number(args: {n: 41}) numbers(args: {n: 3}) }', data({ next_number: 42, numbers: [1, 2, 3] })),
@@ -205,6 +217,23 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
     counted('note', 3),
   ],
+  'volatile.row': [
+    ask(
+      'mutation { make(args: {new_id: 1}) { t0 tags born data } none: make(args: {new_id: -1}) { t0 } }',
+      data({
+        make: { t0: 'O"Hara, (1)', tags: ['a b', null], born: '2020-02-29', data: { a: [1.5] } },
+        none: null,
+      }),
+    ),
+  ],
+  'volatile.role': [
+    ask(
+      'mutation ($id: Int!) { add_author(args: {new_id: $id}) { name } clear_notes add_notes(args: {amount: 3}) { n } }',
+      data({ add_author: { name: 'made' }, clear_notes: null, add_notes: [{ n: 1 }] }),
+      { variables: { id: 12 }, as: { role: 'writer' } },
+    ),
+    counted('note', 3),
+  ],
   'volatile.atomic': [
     ask(
       'mutation { clear_notes a: add_notes(args: {amount: 1}) { id } b: add_notes(args: {amount: 1}) { id } }',
@@ -224,6 +253,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'session.argument': [
     ask('{ mine(order_by: {id: asc}) { id } }', data({ mine: ids(1, 3) }), { as: ANN }),
     hidden('{ mine(args: {session: "{}"}) { id } }', /args/),
+    hidden('{ author { seen_by(args: {session: "{}"}) } }', /args/),
+    ask('{ twice(args: {arg_1: 3, low: 1, arg_2: "{}"}) { id } }', invalid(/arg_2/)),
   ],
   'computed.value': [
     ask(
@@ -236,10 +267,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       }),
       { variables: { s: '+' } },
     ),
+    ask('query ($a: author_label_args) { author_by_pk(id: 1) { label(args: $a) } }', data({ author_by_pk: { label: 'Ann-a' } }), {
+      variables: { a: { sep: '-' } },
+    }),
   ],
   'computed.where': [
     ask('{ author(where: {label: {_ilike: "%B"}}) { id } }', data({ author: ids(2) })),
     ask('{ author(where: {_not: {initial: {_in: ["A"]}}, id: {_lt: 9}}) { id } }', data({ author: ids(2) })),
+    ask('{ author(where: {initial: {_is_null: false, _in: ["A"]}, id: {_lt: 9}}) { id } }', data({ author: ids(1) })),
     ask('{ author(order_by: {label: desc_nulls_last}, where: {id: {_lt: 9}}) { id } }', data({ author: ids(2, 1, 3) })),
   ],
   'computed.rows': [
@@ -247,13 +282,18 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '{ author(where: {id: {_lt: 3}}, order_by: {id: asc}) { best(args: {low: 30}, order_by: {rating: desc}, limit: 1) { id } } }',
       data({ author: [{ best: ids(5) }, { best: ids(6) }] }),
     ),
+    ask(
+      'query ($a: author_best_args!) { author_by_pk(id: 1) { best(args: $a, distinct_on: published) { published } } }',
+      data({ author_by_pk: { best: [{ published: true }] } }),
+      { variables: { a: { low: 0 } } },
+    ),
     ask('{ author { best { id } } }', invalid(/args/)),
     ask('{ author { best(args: {}) { id } } }', fails('unexpected-payload', /"low" is missing/)),
   ],
   'computed.row': [
     ask(
-      '{ article(where: {id: {_in: [1, 7]}}, order_by: {id: asc}) { writer_of { name } } }',
-      data({ article: [{ writer_of: { name: 'Ann' } }, { writer_of: null }] }),
+      '{ article(where: {id: {_in: [1, 7]}}, order_by: {id: asc}) { writer_of { name label } } }',
+      data({ article: [{ writer_of: { name: 'Ann', label: 'Ann a' } }, { writer_of: null }] }),
     ),
   ],
   'computed.aggregate-order': [
@@ -265,6 +305,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '{ author(order_by: {latest_aggregate: {max: {rating: asc_nulls_first}}}, where: {id: {_lt: 9}}) { id } }',
       data({ author: ids(3, 1, 2) }),
     ),
+    ask(
+      '{ article(order_by: [{author: {latest_aggregate: {max: {rating: desc_nulls_last}}}}, {id: asc}], limit: 4) { id } }',
+      data({ article: ids(2, 4, 6, 1) }),
+    ),
+    ask(
+      '{ author(order_by: [{latest_aggregate: {max: {rating: desc_nulls_last}}}, {id: desc}], where: {id: {_lt: 9}}) { id } }',
+      data({ author: ids(1, 3, 2) }),
+      { as: { role: 'counter' } },
+    ),
+    ask('{ author(order_by: {best_aggregate: {count: desc}}) { id } }', invalid(/best_aggregate/)),
   ],
   'computed.session': [
     ask('{ author_by_pk(id: 2) { seen_by } }', data({ author_by_pk: { seen_by: 'Bob by 1' } }), { as: ANN }),
@@ -291,7 +341,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     hidden('{ titled(args: {word: "a"}, where: {weight: {_gt: 1}}) { id } }', /weight/),
     hidden('{ titled_aggregate(args: {word: "a"}) { aggregate { count } } }', /titled_aggregate/),
   ],
-  'permission.table': [hidden('{ titled(args: {word: "a"}) { id } }', /titled/, GUEST)],
+  'permission.table': [
+    hidden('{ titled(args: {word: "a"}) { id } }', /titled/, GUEST),
+    ask(
+      '{ a: __type(name: "titled_args") { name } b: __type(name: "author_best_args") { name } }',
+      data({ a: null, b: null }),
+      { as: GUEST },
+    ),
+  ],
   'permission.computed': [
     ask('{ author_by_pk(id: 1) { label } }', data({ author_by_pk: { label: 'Ann a' } }), { as: ANN }),
     hidden('{ author { initial } }', /initial/),
@@ -321,6 +378,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.equal(await send('{ lib_everything { id } }', GUEST), 'validation-failed', 'no permission of the table')
     t.equal(await send('{ next_number(args: {n: 1}) }', ANN), 'validation-failed', 'no rows of a table')
     t.equal(await send('mutation { add_author(args: {new_id: 90}) { id } }', GUEST), 'validation-failed', 'volatile')
+    const value = { function: 'next_number', arguments: { n: 1 } }
+    t.match((await server.query('call', value, ANN)).body, { code: 'permission-denied' })
+    await server.must('create_function_permission', { function: 'next_number', role: 'user' })
+    t.same(await send('{ first_author { id } }', GUEST), { first_author: { id: 1 } }, 'after a change of the metadata')
+    await server.must('drop_function_permission', { function: 'next_number', role: 'user' })
   },
   'track.names': [query('track_function', 'odd', { status: 200 }), ask('{ odd { id } }', invalid(/odd/))],
   'track.refused': [
@@ -329,6 +391,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     untrackable('secrets', /tracked table/),
     query('track_function', 'nothing', refused('not-exists', /no such function/, '$.args')),
     query('track_function', 'titled', refused('already-tracked', /already tracked/, '$.args')),
+  ],
+  'track.held': [
+    query(
+      'untrack_table',
+      { table: 'article' },
+      refused('dependency-error', /computed-field author\.best.*function titled/),
+    ),
+    query(
+      'run_sql',
+      { sql: 'create function mine() returns setof article language sql as $$ select * from article $$' },
+      refused('dependency-error', /function mine/),
+    ),
+    query('run_sql', { sql: 'drop function cut(int, int)', cascade: true }, { status: 200 }),
+    ask('{ cut(args: {arg_1: 3, low: 1}) { id } }', invalid(/cut/)),
   ],
 }
 
@@ -371,7 +447,8 @@ async function start(t: Test) {
   ]
   await setUpLibrary(server, [
     { type: 'run_sql', args: { sql: `${SQL} insert into article (id, title) values (7, 'orphan')` } },
-    ...[...functions, 'add_author', 'clear_notes', 'put_note', { schema: 'lib', name: 'everything' }].map((args) => ({
+    { type: 'track_table', args: 'made' },
+    ...[...functions, 'add_author', 'make', 'clear_notes', 'put_note', { schema: 'lib', name: 'everything' }].map((args) => ({
       type: 'track_function',
       args,
     })),
@@ -391,9 +468,17 @@ async function start(t: Test) {
       limit: 2,
     }),
     permit('select', 'author', 'guest', { columns: '*', filter: {} }),
+    permit('select', 'author', 'counter', { columns: '*', filter: {} }),
+    permit('select', 'article', 'counter', { columns: ['rating'], filter: { published: true }, allow_aggregations: true }),
+    permit('select', 'author', 'writer', { columns: ['name'], filter: { articles: {} } }),
+    permit('select', 'note', 'writer', { columns: ['n'], filter: { n: { $lt: 2 } } }),
     ...['titled', 'mine', 'twice'].map((name) => ({
       type: 'create_function_permission',
       args: { function: name, role: 'user' },
+    })),
+    ...['add_author', 'add_notes', 'clear_notes'].map((name) => ({
+      type: 'create_function_permission',
+      args: { function: name, role: 'writer' },
     })),
     { type: 'create_function_permission', args: { function: 'titled', role: 'guest' } },
   ])
