@@ -2,7 +2,7 @@ import { buildSchema } from 'graphql'
 import type { Test } from 'tap'
 import { alpha as ask, alphaFails as fails, counted, data, rawTo } from '../kit/graphql-steps.js'
 import { permit, setUpLibrary } from '../kit/library.js'
-import { area, type Case, like, refused, type Step, text } from '../kit/promises.js'
+import { area, type Case, is, like, query, refused, type Step, text } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
 
 /** What `/v1alpha1/graphql` promises of schemas, reads, writes and permissions. */
@@ -18,6 +18,7 @@ const PROMISES = {
   'schema.comparison': 'the operators of each type',
   'schema.public': 'tables of public alone',
   'schema.tracked': 'tracked tables alone',
+  'schema.view': 'a view offers the writes that PostgreSQL makes to it',
   'schema.generated': 'a generated column is no input',
   'select.all': 'a table is a list of its rows',
   'select.alias': 'an alias is the key of the result',
@@ -107,6 +108,8 @@ const PROMISES = {
 const SQL = `
 insert into article (id, title) values (7, 'orphan');
 create table untracked (id int primary key);
+create view body as select body from note;
+create view bodies as select body, count(*) from note group by body;
 create schema other;
 create table other.thing (id int primary key);`
 
@@ -230,6 +233,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '{ untracked { id } }',
       invalid('field "untracked" not found in type: \'query_root\'', '$.selectionSet.untracked'),
     ),
+  ],
+  'schema.view': [
+    schema(/delete_body\(/),
+    noSchema(/delete_bodies\(/),
+    query(
+      'delete',
+      { table: 'bodies', where: {} },
+      refused('unexpected-payload', '"bodies" does not support deletes'),
+    ),
+    query('insert', { table: 'note', objects: [{ id: 1 }, { id: 2 }] }, is({ affected_rows: 2 })),
+    query('delete', { table: 'body', where: {} }, is({ affected_rows: 2 })),
   ],
   'schema.generated': [schema(/type article \{[^}]*twice: Int/), noSchema(/input article_input \{[^}]*twice/)],
   'select.all': [ask('{ author { id } }', data({ author: [{ id: 1 }, { id: 2 }, { id: 3 }] }))],
@@ -767,7 +781,7 @@ async function start(t: Test) {
   const own = { author_id: 'X-SERVICE-USER-ID' }
   await setUpLibrary(server, [
     { type: 'run_sql', args: { sql: SQL } },
-    { type: 'track_table', args: { schema: 'other', name: 'thing' } },
+    ...['body', 'bodies', { schema: 'other', name: 'thing' }].map((args) => ({ type: 'track_table', args })),
     permit('select', 'article', 'user', { columns: ['id', 'title'], filter: { published: true } }),
     permit('insert', 'article', 'user', { check: own }),
     permit('update', 'article', 'user', { columns: ['title'], filter: own }),

@@ -421,6 +421,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   },
   'introspection.empty': async (t, server) => {
     t.match(await sdl(t, server, { role: 'nobody' }), /_empty: String/)
+    const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: '{"query": "{ _empty }"}' }, { role: 'nobody' })
+    t.same(body, { data: { _empty: '' } })
   },
   'introspection.null': [
     ask('query ($n: String = "author") { __type(name: $n) { name } }', invalid(/must not be null/, '$.query'), {

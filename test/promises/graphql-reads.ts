@@ -212,6 +212,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         variables: { d: ['published'] },
       },
     ),
+    ask(
+      'query ($d: [article_select_column!]) { article(distinct_on: $d) { id } }',
+      like({ data: { article: { length: 2 } } }),
+      { variables: { d: ['published'] } },
+    ),
     ask('query ($d: [article_select_column!]) { article(distinct_on: $d) { id } }', invalid(/./, '$.variables.d[0]'), {
       variables: { d: ['rating'] },
       as: ANN,
