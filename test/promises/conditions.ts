@@ -167,6 +167,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     wrong('thing', { n: { $gt: true } }, '.n.$gt', /expecting a whole number/, 'parse-failed'),
     wrong('thing', { n: { $in: [1, true] } }, '.n.$in[1]', /expecting a whole number/, 'parse-failed'),
     wrong('thing', { n: { $in: 1 } }, '.n.$in', /./, 'parse-failed'),
+    wrong('thing', { n: { $in: [[], [1]] } }, '.n.$in[0]', /./, 'parse-failed'),
     wrong('thing', { n: 1.5 }, '.n', /./, 'parse-failed'),
     wrong('thing', { n: 3_000_000_000 }, '.n', /./, 'parse-failed'),
     wrong('thing', { name: 5 }, '.name', /expecting a string, but found a number/, 'parse-failed'),

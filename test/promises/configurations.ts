@@ -225,6 +225,28 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Configured>>> = {
       (await graphql(modern, '{ noteItem(where: {itemId: {_eq: 1}}) { itemId bigOne price } }')).text,
       AS_TEXT_CAMEL,
     )
+    const send = async (path: string, table: string, asText?: string) => {
+      const headers: Record<string, string> = asText === undefined ? {} : { 'x-service-digits-as-text': asText }
+      const body = JSON.stringify({ query: `{ ${table} }` })
+      return (await modern.fetch(path, { method: 'POST', body, headers })).text
+    }
+    const camel = 'noteItem(where: {itemId: {_eq: 1}}) { bigOne price }'
+    const numbers = '{"data":{"noteItem":[{"bigOne":9007199254740993,"price":1.50}]}}'
+    const texts = '{"data":{"noteItem":[{"bigOne":"9007199254740993","price":"1.50"}]}}'
+    for (const [header, expected] of [
+      [undefined, texts],
+      ['false', numbers],
+      ['true', texts],
+      ['false', numbers],
+    ] as const) {
+      t.equal(await send('/v1/graphql', camel, header), expected, `header: ${header}`)
+    }
+    for (const header of [undefined, 'true'])
+      t.equal(
+        await send('/v1alpha1/graphql', 'note_item(where: {item_id: {_eq: 1}}) { big_one price }', header),
+        '{"data":{"note_item":[{"big_one":9007199254740993,"price":1.50}]}}',
+        'not in the older dialect',
+      )
   },
   'relay.off': async (t, server) => {
     const { modern } = server

@@ -17,6 +17,7 @@ const PROMISES = {
   'custom.refused': 'unknown keys, names that are not valid and columns that do not exist are refused with a path',
   'custom.taken': 'a name that another table, function or column has is refused',
   'custom.free': 'root fields may have names that their table, or a view that cannot be written, does not use',
+  'custom.kept': 'the metadata has the names, which no table gets and whose columns are not dropped',
   'custom.removed': 'without a customization the names are those of the database again',
   'odd.table': 'a table and columns with names that are not valid in GraphQL get others',
   'odd.reserved': 'a name that is taken or reserved gets a number',
@@ -55,6 +56,7 @@ create table tbl_author (id int primary key, nm text not null, "odd name" int);
 create table tbl_article (id int primary key, ttl text unique, author_id int references tbl_author);
 insert into tbl_author values (1, 'Ann', 1), (2, 'Bob', 2);
 insert into tbl_article values (1, 'one', 1), (2, 'two', 1), (3, 'three', 2);
+create table author (id int);
 create table town (id int primary key);
 insert into town values (1);
 create function town(x int) returns setof town language sql stable as 'select * from town';
@@ -102,6 +104,11 @@ const customize = (
 ): Step => query('set_table_customization', { table, configuration }, expected)
 const wrongNames = (configuration: object, path: string, error: RegExp): Step =>
   customize('tbl_author', configuration, { status: 400, like: { error, path: `$.args.configuration${path}` } })
+const NAMES = {
+  custom_name: 'author',
+  custom_root_fields: { select: 'authors', select_by_pk: 'author', insert_one: 'addAuthor' },
+  column_config: { nm: { custom_name: 'name' }, 'odd name': { custom_name: 'odd' }, id: { custom_name: 'key' } },
+}
 const CAMEL = { plugins: { graphql: { namingConvention: 'graphql-default' } } }
 
 interface Servers extends TestServer {
@@ -149,6 +156,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
       }),
     ),
     ask(
+      '{ authors(where: {articles: {title: {_like: "%e"}}}, order_by: {articles_aggregate: {max: {title: asc}}}) { name articles(order_by: {title: asc}) { title writer author { name } } } }',
+      data({
+        authors: [
+          { name: 'Bob', articles: [{ title: 'three', writer: 2, author: { name: 'Bob' } }] },
+          {
+            name: 'Ann',
+            articles: [
+              { title: 'one', writer: 1, author: { name: 'Ann' } },
+              { title: 'two', writer: 1, author: { name: 'Ann' } },
+            ],
+          },
+        ],
+      }),
+    ),
+    ask(
       'mutation { addAuthor(object: {key: 3, name: "Kim"}) { name } update_author(where: {name: {_eq: "Kim"}}, _set: {name: "Jim"}, _inc: {key: 1}) { returning { key name } } update_author_by_pk(pk_columns: {key: 4}, _set: {odd: 6}) { odd } delete_author_by_pk(key: 4) { odd } }',
       data({
         addAuthor: { name: 'Kim' },
@@ -171,6 +193,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
       }),
       { variables: { o: [{ id: 9, title: 'four', author: { data: { key: 9, name: 'Eve', odd: 5 } } }] } },
     ),
+    ask(
+      'mutation { addAuthor(object: {key: 9, name: "Kim", articles: {data: [{id: 9, title: "six"}]}}) { name articles { title writer } } insert_article(objects: [{id: 10, title: "six", writer: 1}], on_conflict: {constraint: tbl_article_ttl_key, update_columns: [writer]}) { returning { writer } } delete_article_by_pk(id: 9) { writer } delete_author_by_pk(key: 9) { name } }',
+      data({
+        addAuthor: { name: 'Kim', articles: [{ title: 'six', writer: 9 }] },
+        insert_article: { returning: [{ writer: 1 }] },
+        delete_article_by_pk: { writer: 1 },
+        delete_author_by_pk: { name: 'Kim' },
+      }),
+    ),
   ],
   'custom.hidden': ['{ authors { nm } }', '{ authors(where: {nm: {_eq: "x"}}) { key } }', '{ tbl_author { key } }'].map(
     (document) => ask(document, invalid(/nm|tbl_author/)),
@@ -182,6 +213,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
   'custom.role': [
     ask('{ authors(where: {key: {_eq: 1}}) { key name } }', data({ authors: [{ key: 1, name: 'Ann' }] }), { as: ANN }),
     ask('{ authors { odd } }', invalid(/odd/), { as: ANN }),
+    ask('mutation { addAuthor(object: {key: 5, name: "Uma"}) { name } }', data({ addAuthor: { name: 'Uma' } }), {
+      as: ANN,
+    }),
+    ask('mutation { addAuthor(object: {key: 6, name: "no"}) { name } }', fails('permission-error', /./), { as: ANN }),
+    query('delete', { table: 'tbl_author', where: { id: 5 } }, is({ affected_rows: 1 })),
   ],
   'custom.refused': [
     wrongNames({ custom: 1 }, '.custom', /unexpected key/),
@@ -255,6 +291,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
     ask('{ street { id } towns_of(args: {x: 1}) { id } }', data({ street: [{ id: 1 }], towns_of: [{ id: 1 }] })),
     customize('town', null),
   ],
+  'custom.kept': async (t, server) => {
+    t.match(await server.query('track_table', 'author'), {
+      status: 400,
+      body: { code: 'already-exists', error: '"tbl_author" is called "author" in GraphQL' },
+    })
+    t.match((await server.query('run_sql', { sql: 'alter table tbl_author drop column "odd name"' })).body, {
+      code: 'dependency-error',
+      error: /customization tbl_author/,
+    })
+    const before = await server.must('export_metadata', {})
+    t.same(before.tables.find((each: { table: string }) => each.table === 'tbl_author').configuration, NAMES)
+    await server.must('replace_metadata', before)
+    t.same(await server.must('export_metadata', {}), before)
+  },
   'custom.removed': [
     customize('tbl_author', null),
     ask('{ tbl_author_by_pk(id: 2) { nm } }', data({ tbl_author_by_pk: { nm: 'Bob' } })),
@@ -378,6 +428,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
   'type.composite': [
     ask('{ matrix(where: {at: {_eq: {x: 1, y: 2.5}}}) { at } }', data({ matrix: [{ at: { x: 1, y: 2.5 } }] })),
     ask('{ matrix(where: {at: {_eq: "(1,2.5)"}}) { id } }', data({ matrix: [{ id: 1 }] })),
+    ask(
+      'mutation ($p: place_row) { update_matrix(where: {at: {_eq: {x: 1, y: 2.5}}}, _set: {at: $p}) { returning { at } } }',
+      data({ update_matrix: { returning: [{ at: { x: 3, y: 4.5 } }] } }),
+      { variables: { p: { x: 3, y: 4.5 } } },
+    ),
+    query(
+      'update',
+      { table: 'matrix', $set: { at: { x: 7 } }, where: { at: { $eq: { x: 3, y: 4.5 } } } },
+      is({ affected_rows: 1 }),
+    ),
+    ask('{ matrix(where: {at: {_eq: "(3"}}) { id } }', fails('data-exception', /./)),
   ],
   'enum.values': [
     ...['{mood: {_eq: wild}}', '{mood: {_in: [wild]}}', '{mood: {_eq: "wild"}}', '{mood: {_gt: calm}}'].map((where) =>
@@ -651,15 +712,7 @@ async function start(t: Test): Promise<Servers> {
       type: 'set_table_customization',
       args: {
         table: 'tbl_author',
-        configuration: {
-          custom_name: 'author',
-          custom_root_fields: { select: 'authors', select_by_pk: 'author', insert_one: 'addAuthor' },
-          column_config: {
-            nm: { custom_name: 'name' },
-            'odd name': { custom_name: 'odd' },
-            id: { custom_name: 'key' },
-          },
-        },
+        configuration: NAMES,
       },
     },
     {
@@ -670,6 +723,7 @@ async function start(t: Test): Promise<Servers> {
       },
     },
     permit('select', 'tbl_author', 'user', { columns: ['id', 'nm'], filter: {} }),
+    permit('insert', 'tbl_author', 'user', { columns: ['id', 'nm'], check: { nm: { $ne: 'no' } } }),
     permit('select', 'Order Items', 'user', { columns: ['id', 'unit price'], filter: {} }),
     permit('select', 'car', 'user', { columns: ['id', 'color'], filter: { color: { $ne: 'blue' } } }),
   ])

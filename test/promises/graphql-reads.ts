@@ -94,10 +94,10 @@ create table untracked (id int primary key);
 create schema other;
 create table other.thing (id int primary key);
 insert into other.thing values (1);
-create table doc (id int primary key, data jsonb, plain json, body text);
+create table doc (id int primary key, data jsonb, plain json, body text, bigs bigint[]);
 insert into doc values
-  (1, '{"a": {"b": [10, 20]}, "c d": "needle"}', '{"k": [1, {"x": 2}]}', 'Red shoes, red laces'),
-  (2, '{"a": 1, "z": 1}', null, 'A blue shoe and a red hat'), (3, '[]', null, 'nothing');
+  (1, '{"a": {"b": [10, 20]}, "c d": "needle"}', '{"k": [1, {"x": 2}]}', 'Red shoes, red laces', '{1,9007199254740993}'),
+  (2, '{"a": 1, "z": [1, {"k": null}]}', null, 'A blue shoe and a red hat', null), (3, '[]', null, 'nothing', null);
 insert into article (id, title) values (7, 'orphan');`
 
 const ANN: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
@@ -203,6 +203,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '{ article(distinct_on: [author_id], order_by: {rating: desc}) { id } }',
       invalid(/./, '$.selectionSet.article.args.distinct_on'),
     ),
+    ask('{ author(distinct_on: doc) { id } }', like({ data: undefined, errors: [{ message: /"doc" is of type json/ }] })),
   ],
   'distinct.variable': [
     ask(
@@ -289,12 +290,18 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'where.json': [
     docs('{data: {_contains: {a: 1}}}', 2),
-    docs('{data: {_contained_in: {a: 1, z: 1, y: 2}}}', 2),
+    docs('{data: {_contained_in: {a: 1, z: [1, {k: null}], y: 2}}}', 2),
     docs('{data: {_has_key: "c d"}}', 1),
     docs('{data: {_has_keys_any: ["c d", "z"]}}', 1, 2),
     docs('{data: {_has_keys_all: ["a", "z"]}}', 2),
   ],
-  'where.cast': [docs('{data: {_cast: {String: {_like: "%needle%"}}}}', 1)],
+  'where.cast': [
+    docs('{data: {_cast: {String: {_like: "%needle%"}}}}', 1),
+    ask('query ($w: String) { doc(where: {data: {_cast: {String: {_ilike: $w}}}}) { id } }', data({ doc: ids(2) }), {
+      variables: { w: '%NULL%' },
+    }),
+    ask('{ doc(where: {data: {_cast: {Int: {_eq: 1}}}}) { id } }', invalid(/Int/)),
+  ],
   'where.cast-missing': [
     ask(
       'query ($to: String_comparison_exp) { doc(where: {data: {_cast: {String: $to}}}) { id } }',
@@ -476,12 +483,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     part(1, '$.a.b[1]', 20),
     part(1, 'a.b[0]', 10),
     part(1, "$['c d']", 'needle'),
+    part(1, '["c d"]', 'needle'),
+    part(2, '$.z[1]', { k: null }),
     part(1, 'a', { b: [10, 20] }),
     part(1, 'k[1].x', 2, 'plain'),
     part(3, '$', []),
+    ask('{ doc_by_pk(id: 3) { data(path: null) } }', data({ doc_by_pk: { data: [] } })),
   ],
   'json.path-missing': [part(1, 'none.at.all', null), part(2, 'a.b', null)],
-  'json.path-wrong': ['$.', 'a..b', '[x]', 'a]'].map((p) =>
+  'json.path-wrong': ['$.', 'a..b', '[', '[x]', '$a', "['x", 'a[', 'a]'].map((p) =>
     ask(
       'query ($p: String) { doc { data(path: $p) } }',
       invalid(/is not a path/, '$.selectionSet.doc.selectionSet.data.args.path'),
@@ -501,6 +511,23 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ask(
       '{ author_by_pk(id: 1) { big num age } }',
       text('{"data":{"author_by_pk":{"big":"9007199254740993","num":"1.10","age":30}}}'),
+      { headers: { 'x-service-digits-as-text': 'true' } },
+    ),
+    ask('{ doc_by_pk(id: 1) { bigs } }', text('{"data":{"doc_by_pk":{"bigs":["1","9007199254740993"]}}}'), {
+      headers: { 'x-service-digits-as-text': 'true' },
+    }),
+    ask(
+      '{ author_aggregate { aggregate { count sum { id big num } max { big } avg { age } } } }',
+      data({
+        author_aggregate: {
+          aggregate: {
+            count: 3,
+            sum: { id: '6', big: '9007199254740995', num: '3.10' },
+            max: { big: '9007199254740993' },
+            avg: { age: 40 },
+          },
+        },
+      }),
       { headers: { 'x-service-digits-as-text': 'true' } },
     ),
     ask('{ author_by_pk(id: 1) { big } }', text('{"data":{"author_by_pk":{"big":9007199254740993}}}'), {

@@ -186,6 +186,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         '{"data":{"insert_author_one":{"big":9007199254740993,"num":2.50},"update_author_by_pk":{"big":9007199254740993,"num":1.20}}}',
       ),
     ),
+    ask(
+      'mutation { update_author(where: {big: {_eq: "2"}}, _inc: {big: "1"}) { affected_rows returning { big } } }',
+      data({ update_author: { affected_rows: 1, returning: [{ big: '3' }] } }),
+      { headers: { 'x-service-digits-as-text': 'true' } },
+    ),
   ],
   'conflict.ignore': [
     reset,

@@ -20,7 +20,6 @@ const apiFile = (name: string): string => `build/test/api/${name}.test.js`
 const OF_THE_DATABASE = [
   'files',
   'graphql-modern',
-  'graphql-names',
   'graphql-nested',
   'hidden-rows',
   'partitions',
