@@ -28,16 +28,21 @@ const PROMISES = {
   'type.arrays': 'an array is a list, and one of more dimensions a scalar that holds nested lists',
   'type.composite': 'a value of a composite type is an object, or its text',
   'enum.values': 'an enum of PostgreSQL is an enum, in documents and variables, and as a string in a document',
+  'enum.same-name': 'an enum has the values of all enums with its name, of the columns that the role sees',
+  'enum.alpha': 'the older dialect has scalars and strings instead',
   'enum.wrong': 'a value that the enum does not have is refused with its path',
   'enum.not-names': 'an enum with values that are not names in GraphQL is a scalar',
   'enum.written': 'enums are inserted, updated and keys',
+  'enum.added': 'a value that run_sql adds is one in the next request',
   'enum-table.values': 'the rows of an enum table are the values of the columns that reference it, for every role',
   'enum-table.query': 'its values are compared, written and variables',
   'enum-table.wrong': 'another value is refused in a document, and by the foreign key in a variable',
-  'enum-table.reload': 'new rows are values after reload_metadata',
+  'enum-table.reload': 'new rows are values after reload_metadata and run_sql',
+  'enum-table.named': 'the enum has the custom name of its table, and its columns are strings without it',
   'enum-table.refused': 'a table needs a text key, at most one more column, rows, and values that are names',
   'enum-table.broken':
     'a value that is not a name makes the metadata inconsistent, and the columns have their own type',
+  'enum-table.dropped': 'drop_inconsistent_metadata makes it a table like others',
   'convention.roots': 'graphql-default: root fields are camelCase',
   'convention.columns': 'columns, functions and their arguments are camelCase',
   'convention.aggregates': 'aggregates of related rows are camelCase; relationships keep their names',
@@ -76,9 +81,14 @@ create table matrix (id int primary key, rows int[][], flat int[], at place, siz
 insert into matrix values (1, '{{1,2},{3,4}}', '{1,2}', row(1, 2.5)::place, null, null, null, '{{a,null}}', '{{1}}');
 create type mood as enum ('calm', 'wild');
 create type size as enum ('S', 'very large');
-create table cat (id int primary key, mood mood not null default 'calm', moods mood[], size size);
+create type flag as enum ('true');
+create schema other;
+create type other.mood as enum ('other', 'calm');
+create domain feeling as mood;
+create table cat (id int primary key, mood mood not null default 'calm', moods mood[], size size, feeling feeling, flag flag, odd other.mood);
+create function cats_in(m mood) returns setof cat language sql stable as 'select * from cat where mood = m';
 create table mood_log (mood mood primary key, note text);
-insert into cat values (1, 'calm', '{calm,wild}', 'S'), (2, 'wild', null, 'very large');
+insert into cat values (1, 'calm', '{calm,wild}', 'S', 'wild', 'true', 'other'), (2, 'wild', null, 'very large', null, null, null);
 create table color (value text primary key, comment text);
 insert into color values ('red', 'warm'), ('blue', null);
 create table car (id int primary key, color text references color);
@@ -451,7 +461,35 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
         variables: { m: 'wild', l: ['wild', 'calm'] },
       },
     ),
-    ask('{ cat(where: {moods: {_contains: [wild]}}) { moods } }', data({ cat: [{ moods: ['calm', 'wild'] }] })),
+    ask(
+      '{ cat(where: {moods: {_contains: [wild]}}) { moods feeling } }',
+      data({ cat: [{ moods: ['calm', 'wild'], feeling: 'wild' }] }),
+    ),
+    ask(
+      '{ cat(where: {odd: {_eq: other}}) { odd size flag } }',
+      data({ cat: [{ odd: 'other', size: 'S', flag: 'true' }] }),
+    ),
+    ask(
+      'query ($m: mood = wild, $w: mood_comparison_exp!) { a: cat(where: {mood: {_eq: $m}}) { id } b: cat(where: {mood: $w}) { id } cats_in(args: {m: wild}) { id } }',
+      data({ a: [{ id: 2 }], b: [{ id: 2 }], cats_in: [{ id: 2 }] }),
+      { variables: { w: { _nin: ['calm'] } } },
+    ),
+  ],
+  'enum.same-name': async (t, server) => {
+    const valuesOf = async (name: string, as?: As) => {
+      const type = (await schemaOf(t, server, as)).getType(name)
+      return isEnumType(type) ? type.getValues().map((value) => value.name) : undefined
+    }
+    t.same(await valuesOf('mood'), ['calm', 'wild', 'other'])
+    t.same(await valuesOf('mood', ANN), ['calm', 'wild'])
+    t.equal(await valuesOf('flag'), undefined, 'a value that is no name')
+  },
+  'enum.alpha': [
+    {
+      path: '/v1alpha1/graphql/schema',
+      method: 'GET',
+      expected: like({ schema: /^(?![^]*color_enum)[^]*scalar mood/ }),
+    },
   ],
   'enum.wrong': [
     ask(
@@ -464,6 +502,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
     ask('query ($m: mood!) { cat(where: {mood: {_eq: $m}}) { id } }', invalid(/enum mood/, '$.variables.m'), {
       variables: { m: 5 },
     }),
+    ask(
+      'query ($m: mood!) { cat(where: {mood: {_eq: $m}}) { id } }',
+      invalid('expecting a value of the enum mood!', '$.variables.m'),
+      { variables: { m: 'angry' } },
+    ),
+    ask('{ cat(where: {mood: {_eq: other}}) { id } }', fails('data-exception', /./)),
   ],
   'enum.not-names': [
     ask('{ __type(name: "size") { kind } }', data({ __type: { kind: 'SCALAR' } })),
@@ -472,16 +516,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
   ],
   'enum.written': [
     ask(
-      'mutation ($m: mood!, $all: [cat_insert_input!]!) { insert_cat(objects: $all) { returning { mood moods } } update_cat_by_pk(pk_columns: {id: 3}, _set: {mood: calm, moods: [wild]}) { mood moods } insert_mood_log_one(object: {mood: $m}) { mood } delete_mood_log_by_pk(mood: wild) { mood } delete_cat_by_pk(id: 3) { id } }',
+      'mutation ($m: mood!, $all: [cat_insert_input!]!) { insert_cat(objects: $all) { returning { mood moods } } insert_cat_one(object: {id: 4, mood: $m, moods: [calm, $m]}) { mood moods } update_cat_by_pk(pk_columns: {id: 3}, _set: {mood: calm, moods: [wild]}) { mood moods } insert_mood_log_one(object: {mood: $m}) { mood } update_mood_log_by_pk(pk_columns: {mood: wild}, _set: {note: "n"}) { note } delete_mood_log_by_pk(mood: $m) { mood } delete_cat(where: {id: {_gt: 2}}) { affected_rows } }',
       data({
         insert_cat: { returning: [{ mood: 'wild', moods: ['calm'] }] },
         update_cat_by_pk: { mood: 'calm', moods: ['wild'] },
+        insert_cat_one: { mood: 'wild', moods: ['calm', 'wild'] },
         insert_mood_log_one: { mood: 'wild' },
+        update_mood_log_by_pk: { note: 'n' },
         delete_mood_log_by_pk: { mood: 'wild' },
-        delete_cat_by_pk: { id: 3 },
+        delete_cat: { affected_rows: 2 },
       }),
       { variables: { m: 'wild', all: [{ id: 3, mood: 'wild', moods: ['calm'] }] } },
     ),
+  ],
+  'enum.added': [
+    query('run_sql', { sql: `alter type mood add value 'sad'` }, { status: 200 }),
+    ask('{ cat(where: {mood: {_eq: sad}}) { id } }', data({ cat: [] })),
   ],
   'enum-table.values': async (t, server) => {
     for (const as of [undefined, ANN]) {
@@ -503,6 +553,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
       data({ insert_car_one: { color: 'red' }, update_car_by_pk: { color: 'blue' }, delete_car_by_pk: { id: 3 } }),
       { variables: { c: 'red' } },
     ),
+    query(
+      'select',
+      { table: 'car', columns: ['color'], where: { id: 1, color: { $like: 'r%' } } },
+      is([{ color: 'red' }]),
+    ),
   ],
   'enum-table.wrong': [
     ask('{ car(where: {color: {_eq: green}}) { id } }', invalid(/"green" does not exist/)),
@@ -518,33 +573,74 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
     query('insert', { table: 'color', objects: [{ value: 'green' }] }, { status: 200 }),
     query('reload_metadata', {}, { status: 200 }),
     ask('{ car(where: {color: {_eq: green}}) { id } }', data({ car: [] })),
+    query('run_sql', { sql: `insert into color values ('grey')` }, { status: 200 }),
+    ask('{ car(where: {color: {_eq: grey}}) { id } }', data({ car: [] })),
   ],
-  'enum-table.refused': (
-    [
-      ['keyless', /primary key/],
-      ['numbered', /primary key/],
-      ['wide', /only one column/],
-      ['nothing', /no rows/],
-      ['bad_word', /"a b" is not/],
-    ] as const
-  ).map(([table, error]) =>
-    query('track_table', { table, is_enum: true }, refused('unexpected-payload', error, '$.args.table')),
-  ),
+  'enum-table.named': [
+    customize('color', { custom_name: 'paint' }),
+    ask(
+      '{ __type(name: "paint_enum") { enumValues { name } } }',
+      data({ __type: { enumValues: ['blue', 'green', 'grey', 'red'].map((name) => ({ name })) } }),
+    ),
+    query('set_table_is_enum', { table: 'color', is_enum: false }, { status: 200 }),
+    ask(
+      '{ __type(name: "paint_enum") { name } car(where: {color: {_eq: "red"}}) { id } }',
+      data({ __type: null, car: [{ id: 1 }] }),
+    ),
+    customize('color', null),
+    query('set_table_is_enum', { table: 'color', is_enum: true }, { status: 200 }),
+    ask('{ car(where: {color: {_eq: red}}) { id } }', data({ car: [{ id: 1 }] })),
+  ],
+  'enum-table.refused': [
+    ...(
+      [
+        ['keyless', /primary key/],
+        ['numbered', /primary key/],
+        ['wide', /only one column/],
+        ['nothing', /no rows/],
+        ['bad_word', /"a b" is not/],
+      ] as const
+    ).map(([table, error]) =>
+      query('track_table', { table, is_enum: true }, refused('unexpected-payload', error, '$.args.table')),
+    ),
+    query('track_table', { name: 'wide', is_enum: true }, { status: 400, like: { path: '$.args' } }),
+    query('set_table_is_enum', { table: 'missing', is_enum: true }, refused('not-exists', /./, '$.args.table')),
+    ask('{ wide { a } }', invalid(/wide/)),
+  ],
   'enum-table.broken': [
+    query(
+      'run_sql',
+      { sql: `insert into color values ('light blue')` },
+      refused('dependency-error', /enum color/),
+    ),
     query('insert', { table: 'color', objects: [{ value: 'light blue' }] }, { status: 200 }),
     query('reload_metadata', {}, { status: 200 }),
     query(
       'get_inconsistent_metadata',
       {},
-      like({
+      is({
         is_consistent: false,
-        inconsistent_objects: [{ name: 'enum color', reason: /"light blue" is not a valid/ }],
+        inconsistent_objects: [
+          {
+            name: 'enum color',
+            reason: '"color" cannot be an enum: "light blue" is not a valid value of an enum in GraphQL',
+          },
+        ],
       }),
     ),
     ask('{ car(where: {color: {_eq: "red"}}) { id } }', data({ car: [{ id: 1 }] })),
     query('delete', { table: 'color', where: { value: 'light blue' } }, { status: 200 }),
     query('reload_metadata', {}, { status: 200 }),
     query('get_inconsistent_metadata', {}, like({ is_consistent: true })),
+  ],
+  'enum-table.dropped': [
+    query('insert', { table: 'color', objects: [{ value: 'light blue' }] }, { status: 200 }),
+    query('reload_metadata', {}, { status: 200 }),
+    query('drop_inconsistent_metadata', {}, { status: 200 }),
+    query('delete', { table: 'color', where: { value: 'light blue' } }, { status: 200 }),
+    query('reload_metadata', {}, { status: 200 }),
+    ask('{ __type(name: "color_enum") { name } color(limit: 0) { value } }', data({ __type: null, color: [] })),
+    query('set_table_is_enum', { table: 'color', is_enum: true }, { status: 200 }),
   ],
   'convention.roots': async (t, server) => {
     const schema = await schemaOf(t, await server.conventional())
@@ -703,7 +799,7 @@ async function start(t: Test): Promise<Servers> {
   await server.must('bulk', [
     { type: 'track_table', args: { table: 'color', is_enum: true } },
     ...[...tables, 'matrix', 'cat', 'mood_log', 'car', 'shop_items', 'item_parts'].map((table) => ({ type: 'track_table', args: table })),
-    ...['towns_of', 'search_items'].map((args) => ({ type: 'track_function', args })),
+    ...['towns_of', 'search_items', 'cats_in'].map((args) => ({ type: 'track_function', args })),
     relate('array', 'tbl_author', 'articles', { table: 'tbl_article', column: 'author_id' }),
     relate('object', 'tbl_article', 'author', 'author_id'),
     relate('object', 'Boolean', 'item', 'Order Item'),
@@ -725,6 +821,7 @@ async function start(t: Test): Promise<Servers> {
     permit('select', 'tbl_author', 'user', { columns: ['id', 'nm'], filter: {} }),
     permit('insert', 'tbl_author', 'user', { columns: ['id', 'nm'], check: { nm: { $ne: 'no' } } }),
     permit('select', 'Order Items', 'user', { columns: ['id', 'unit price'], filter: {} }),
+    permit('select', 'cat', 'user', { columns: ['id', 'size', 'mood'], filter: { mood: 'calm' } }),
     permit('select', 'car', 'user', { columns: ['id', 'color'], filter: { color: { $ne: 'blue' } } }),
   ])
   let second: Promise<TestServer> | undefined
