@@ -586,10 +586,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     found('kind', { things_aggregate: { count: { predicate: { $gte: 1 }, filter: { n: 2 } } } }, [2]),
     found('kind', { things_aggregate: { count: { predicate: { $eq: 1 }, arguments: ['flag'], distinct: true } } }, [1]),
     found('kind', { things_aggregate: { count: { predicate: { $eq: 2 }, arguments: ['flag'], distinct: true } } }, [2]),
+    wrong('kind', { things_aggregate: { count: { filter: {} } } }, '.things_aggregate.count', /./, 'parse-failed'),
   ],
   'op.aggregate-bool': [
     found('kind', { things_aggregate: { bool_and: { arguments: 'flag', predicate: { $eq: true } } } }, [1]),
     found('kind', { things_aggregate: { bool_or: { arguments: 'flag', predicate: { $eq: true } } } }, [1, 2]),
+    query(
+      'select',
+      {
+        table: 'kind',
+        columns: ['id'],
+        where: { things_aggregate: { bool_and: { arguments: 'n', predicate: { $eq: true } } } },
+      },
+      refused('unexpected-payload', /./),
+    ),
     found(
       'kind',
       { things_aggregate: { bool_and: { arguments: 'flag', filter: { id: 4 }, predicate: { $eq: true } } } },

@@ -298,7 +298,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
   ),
   'directive.cached': [
+    ask('query @cached { author_by_pk(id: 1) { name } }', NAME),
     ask('query @cached(ttl: 120, refresh: true) { author_by_pk(id: 1) { name } }', NAME),
+    ask('query ($n: Int = 5) @cached(ttl: $n) { author_by_pk(id: 1) { name } }', NAME),
     ask(
       'mutation @cached { delete_note(where: {}) { affected_rows } }',
       invalid(/"@cached" may not be used on MUTATION/),
@@ -414,7 +416,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   },
   'introspection.role': async (t, server) => {
     const printed = await sdl(t, server, ANN)
-    for (const hidden of ['rating', 'delete_', '_aggregate', 'note_']) t.notMatch(printed, hidden)
+    for (const hidden of ['rating', 'delete_', '_aggregate', 'note_', 'type note ']) t.notMatch(printed, hidden)
+    const query = '{ __type(name: "note") { name } }'
+    const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, ANN)
+    t.same(body, { data: { __type: null } })
     t.match(printed, /input article_insert_input {\n {2}title: String\n {2}author_id: Int\n}/)
     t.match(printed, /input article_set_input {\n {2}title: String\n}/)
     t.match(printed, /type article {\n {2}id: Int!\n {2}title: String!\n {2}author_id: Int\n {2}author: author\n}/)
@@ -428,6 +433,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ask('query ($n: String = "author") { __type(name: $n) { name } }', invalid(/must not be null/, '$.query'), {
       variables: { n: null },
     }),
+    ask(
+      'query ($b: Boolean = true) { __schema @include(if: $b) { queryType { name } } }',
+      invalid(/must not be null/, '$.query'),
+      { variables: { b: null } },
+    ),
   ],
   'introspection.off': async (t, server) => {
     const second = await testServer(t, {

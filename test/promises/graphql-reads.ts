@@ -359,6 +359,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       1,
       2,
     ),
+    ask(
+      'query ($n: Int!) { author(where: {articles_aggregate: {count: {predicate: {_gt: $n}, arguments: [rating], distinct: true, filter: {rating: {_gt: 50}}}}}) { id } }',
+      data({ author: ids(2) }),
+      { variables: { n: 0 } },
+    ),
   ],
   'where.aggregate-bool': [
     authors('{articles_aggregate: {bool_and: {arguments: published, predicate: {_eq: true}}}}', 1),

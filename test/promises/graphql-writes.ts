@@ -74,6 +74,7 @@ const SQL = `
 create table writer (id serial primary key, name text not null unique, age int);
 create table book (id serial primary key, title text not null unique, writer_id int not null references writer);
 create table tag (book_id int not null references book, name text not null, primary key (book_id, name));
+create view noted as select id, body from note;
 create table strict (id int primary key, name text not null, pet_id int references pet, check (id > 0));`
 
 const raw = rawTo('/v1/graphql')
@@ -151,9 +152,23 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     }),
   ],
   'insert.nothing': [
+    reset,
     write('insert_note(objects: []) { affected_rows returning { id } }', {
       insert_note: { affected_rows: 0, returning: [] },
     }),
+    write(
+      'insert_note(objects: []) { n: affected_rows rows: returning { id } __typename }',
+      { insert_note: { n: 0, rows: [], __typename: 'note_mutation_response' } },
+      ANN,
+    ),
+    write('insert_noted(objects: []) { affected_rows }', { insert_noted: affected(0) }),
+    ...[[], [{ id: 3 }]].map((o) =>
+      ask(
+        'mutation ($o: [note_insert_input!]!) { insert_note(objects: $o, on_conflict: {constraint: note_pkey, update_columns: [n]}) { affected_rows returning { id } } }',
+        data({ insert_note: { affected_rows: o.length, returning: o } }),
+        { variables: { o } },
+      ),
+    ),
   ],
   'insert.variable': [
     reset,
@@ -396,6 +411,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
     unchanged,
     wrong('update_note(where: {}) { affected_rows }', 'the update sets no column'),
+    wrong('update_note(where: {nope: {_eq: 1}}, _set: {}) { affected_rows }', /nope/),
+    ...[{}, { as: ANN }].map((as) =>
+      ask(
+        'mutation ($s: note_set_input!) { update_note(where: {}, _set: $s) { affected_rows returning { id } } update_note_by_pk(pk_columns: {id: 1}, _set: {}) { id } }',
+        data({ update_note: { affected_rows: 0, returning: [] }, update_note_by_pk: null }),
+        { variables: { s: {} }, ...as },
+      ),
+    ),
   ],
   'update.twice': [
     ask('mutation { update_note(where: {}, _set: {n: 1}, _inc: {n: 1}) { affected_rows } }', {
@@ -465,6 +488,18 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       ),
     ),
     notes({ ...TWO, n: 7 }),
+    ...[false, true].map((go) =>
+      ask(
+        'mutation ($go: Boolean!) { ...Removal @skip(if: $go) } fragment Removal on mutation_root { delete_note(where: {id: {_eq: 7}}) { affected_rows } }',
+        data(go ? {} : { delete_note: affected(0) }),
+        { variables: { go } },
+      ),
+    ),
+    ask(
+      'mutation ($go: Boolean!) { delete_note(where: {id: {_eq: 7}}) @skip(if: $go) { affected_rows } delete_note(where: {id: {_eq: 7}}) { affected_rows } }',
+      data({ delete_note: affected(0) }),
+      { variables: { go: true } },
+    ),
   ],
   'mutation.returning': [
     write(
@@ -753,7 +788,7 @@ async function start(t: Test) {
   const visible = { filter: {} }
   await setUpLibrary(server, [
     { type: 'run_sql', args: { sql: SQL } },
-    ...['writer', 'book', 'tag', 'strict'].map((table) => ({ type: 'track_table', args: table })),
+    ...['writer', 'book', 'tag', 'strict', 'noted'].map((table) => ({ type: 'track_table', args: table })),
     relate('object', 'book', 'writer', 'writer_id'),
     relate('array', 'writer', 'books', { table: 'book', column: 'writer_id' }),
     relate('array', 'book', 'tags', { table: 'tag', column: 'book_id' }),
