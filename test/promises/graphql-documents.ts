@@ -24,6 +24,7 @@ const PROMISES = {
   'batch.separate': 'each request of a batch is a transaction of its own',
   'batch.limit': 'a batch has 1 to 20 requests',
   'error.shape': 'an error has message, locations and extensions with path and code; there is no data',
+  'error.long-name': 'an error repeats only the beginning of a long name',
   'error.role': 'a role that the caller does not hold is 403, in the form of the data service',
   'persisted.hash': 'a document that was sent with its hash is run by its hash, with GET, too',
   'persisted.unknown': 'an unknown hash is PersistedQueryNotFound',
@@ -78,7 +79,8 @@ const SQL = `
 create view many as select i as id from generate_series(1, 1500) i;
 create view early as select i as id, 1 / (1300 - i) as q from generate_series(1, 1400) i;
 create view late as select i as id, repeat('x', 400) as text, 1 / (1300 - i) as q from generate_series(1, 1400) i;
-create table "constructor" (id int primary key, "toString" text, "__proto__" int);
+create type "toString" as enum ('a');
+create table "constructor" (id int primary key, "toString" text, "__proto__" int, "valueOf" "toString");
 insert into "constructor" values (1, 'x', 1);`
 
 const ANN: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
@@ -227,6 +229,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       },
     }),
   ],
+  'error.long-name': async (t, server) => {
+    const name = 'a'.repeat(100_000)
+    const query = JSON.stringify({ query: `{ author { ${name} } }` })
+    const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: query })
+    t.ok(body.errors[0].message.length < 5000)
+    const { text } = await server.query('select', { table: 'author', columns: ['id'], where: { [name]: 1 } })
+    t.match(text, /not-exists/)
+    t.ok(text.length < 10_000, `${text.length} characters`)
+  },
   'error.role': [
     {
       ...ask('{ article { id } }', refused('access-denied', /user/, '$', 403)),
@@ -392,7 +403,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       exactly({ data: { constructor: [{ valueOf: 'x' }] } }),
       { variables: { constructor: { toString: { _eq: 'x' } } } },
     ),
-    ...['hasOwnProperty', '__proto__'].map((key) =>
+    ask(
+      'query ($constructor: constructor_bool_exp, $toString: Int) { constructor(where: $constructor, limit: $toString) { id } }',
+      exactly({ data: { constructor: [{ id: 1 }] } }),
+    ),
+    ask(
+      'mutation ($constructor: constructor_insert_input!) { insert_constructor_one(object: $constructor) { id } }',
+      invalid(/./),
+    ),
+    ask(
+      'mutation { insert_constructor(objects: {id: 2, toString: "y", valueOf: a}) { returning { constructor: id toString valueOf } } }',
+      exactly({ data: { insert_constructor: { returning: [{ constructor: 2, toString: 'y', valueOf: 'a' }] } } }),
+    ),
+    ...['hasOwnProperty', 'isPrototypeOf', '__proto__'].map((key) =>
       raw(
         `{"query": "query ($w: constructor_bool_exp) { constructor(where: $w) { id } }", "variables": {"w": {"${key}": {"_eq": 1}}}}`,
         invalid(new RegExp(key)),
@@ -463,6 +486,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       `{ author(where: {id: {_in: [${repeat(4981, () => '1')}]}}) { id } }`,
       fails('parse-failed', /token/, '$.query'),
     ),
+    ask(`{ author(where: ${'['.repeat(4000)}) { id } }`, fails('parse-failed', /./, '$.query')),
   ],
   'limit.fields': [
     ask(
@@ -473,10 +497,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       `{ author { ${repeat(60, () => '...f')} } } fragment f on author { ${repeat(90, () => 'id')} }`,
       fails('validation-failed', /fields; at most 5000/),
     ),
+    ask(
+      `{ article { ...f0 } } ${repeat(15, (i) => `fragment f${i} on ${i % 2 ? 'author' : 'article'} { x: ${i % 2 ? 'articles' : 'author'} { ...f${i + 1} } y: ${i % 2 ? 'articles' : 'author'} { ...f${i + 1} } }`)} fragment f15 on author { id }`,
+      invalid(/aliases; at most 200/),
+    ),
   ],
   'limit.depth': [
     ask(`{ article(limit: 1) { ${nested(19)} } }`, like({ data: { article: [{}] } })),
-    ask(`{ article(limit: 1) { ${nested(20)} } }`, invalid(/21 levels; at most 20/, '$.query')),
+    ask(`{ article(limit: 1) { ${nested(20)} } }`, invalid(/^the document has 21 levels; at most 20 are allowed \(plugins\.graphql\.limits\.maxDepth\)/, '$.query')),
     ask(`{ article(limit: 1) { ...f } } fragment f on article { ${nested(20)} }`, invalid(/21 levels; at most 20/)),
   ],
   'limit.roots': [
@@ -489,9 +517,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'limit.values': [
     ask(`{ author(where: ${not(48)}, order_by: {id: asc}) { id } }`, data({ author: ids(1, 2, 3) })),
+    ask(`query ($v: author_bool_exp = ${not(40)}) { author(where: $v) { id } }`, like({ data: { author: { length: 3 } } })),
+    ...[70, 1000].flatMap((levels) => [
+      ask(`{ author(where: ${not(levels)}) { id } }`, invalid(/values and types may nest at most 64 levels/)),
+      ask(`query ($v: author_bool_exp = ${not(levels)}) { author(where: $v) { id } }`, invalid(/at most 64 levels/)),
+      ask(`query ($v: ${'['.repeat(levels)}Int${']'.repeat(levels)}) { author { id } }`, invalid(/at most 64 levels/)),
+    ]),
     ask(`{ author(where: ${not(60)}) { id } }`, fails('unexpected-payload', /at most 50 levels/)),
-    ask(`query ($v: author_bool_exp = ${not(70)}) { author(where: $v) { id } }`, invalid(/at most 64 levels/)),
-    ask(`query ($v: ${'['.repeat(70)}Int${']'.repeat(70)}) { author { id } }`, invalid(/at most 64 levels/)),
   ],
   'limit.objects': [
     ask(

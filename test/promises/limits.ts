@@ -299,6 +299,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
     const mayor = { role: 'mayor', variables: { 'x-service-user-id': '1' } }
     t.equal((await ask(all, mayor)).status, 200, 'the filter of a role leaves few rows')
     t.equal((await strict.query('select', towns())).status, 200, 'an admin')
+    const caller = user(5)
+    t.match((await graphql(strict, '{ region { id towns { id name } } }', caller)).body, {
+      errors: [{ message: /may cost about \d+ points, and at most 5000 are allowed \(limits\.price\)/ }],
+    })
+    t.same((await graphql(strict, '{ town(where: {id: {_eq: 1}}) { id } }', caller)).body, { data: { town: [{ id: 1 }] } })
+    t.match((await graphql(strict, '{ region { towns(limit: 5) { id } } }', caller)).body, {
+      data: { region: { length: 10 } },
+    })
+    t.equal((await graphql(strict, '{ region { id towns { id name } } }')).body.errors, undefined, 'an admin')
   },
   'price.bulk': async (t, { strict }) => {
     const members = (count: number) =>
