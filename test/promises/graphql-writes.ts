@@ -21,6 +21,8 @@ const PROMISES = {
   'nested.down': 'rows are inserted with the rows that reference them, over several levels',
   'nested.up': 'rows are inserted with the rows that they reference',
   'nested.conflict': 'related rows have an on_conflict of their own',
+  'nested.conflict-where': 'which has a condition: a row that it skips cannot have rows',
+  'nested.wrong': 'a mistake in a related row has its path',
   'nested.determined': 'a column that the relationship determines takes no value',
   'nested.atomic': 'if a related row fails, nothing is inserted',
   'nested.permission': 'the permissions of every table apply to related rows',
@@ -106,6 +108,16 @@ const wrong = (fields: string, message: string | RegExp, path?: string | RegExp,
   ask(`mutation { ${fields} }`, invalid(message, path), as ? { as } : {})
 const denied = (fields: string, as: As): Step =>
   ask(`mutation { ${fields} }`, fails('permission-error', /^the row would not pass the (insert|update) check/), { as })
+/** Inserts a tag of a book of a writer who exists. */
+const upsertWriter = (where: object, expected: Expected): Step => {
+  const on_conflict = { constraint: 'writer_name_key', update_columns: ['age'], where }
+  const book = { data: { title: 'up', writer: { data: { name: 'Dan', age: 99 }, on_conflict } } }
+  return ask(
+    'mutation ($o: tag_insert_input!) { insert_tag_one(object: $o) { book { writer { name age } } } }',
+    expected,
+    { variables: { o: { name: 'up', book } } },
+  )
+}
 const strict = (object: string, expected: Expected): Step =>
   ask(`mutation { insert_strict(objects: ${object}) { affected_rows } }`, expected)
 const affected = (count: number) => ({ affected_rows: count })
@@ -296,6 +308,47 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { insert_writer_one: { books: [{ title: 'e1' }] } },
     ),
   ],
+  'nested.conflict-where': [
+    upsertWriter({ age: { _gt: 50 } }, { status: 200, like: { errors: [{ message: /on_conflict skipped a row/ }] } }),
+    upsertWriter({ nothing: { _gt: 50 } }, { status: 200, like: { errors: [{ message: /nothing/ }] } }),
+    upsertWriter({ age: 40 }, { status: 200, like: { errors: [{ message: /unexpected literal value/ }] } }),
+    upsertWriter(
+      { _or: [{ age: { _in: [40, 41] } }] },
+      data({ insert_tag_one: { book: { writer: { name: 'Dan', age: 99 } } } }),
+    ),
+    write('delete_tag(where: {name: {_eq: "up"}}) { affected_rows } delete_book(where: {title: {_eq: "up"}}) { affected_rows }', {
+      delete_tag: affected(1),
+      delete_book: affected(1),
+    }),
+  ],
+  'nested.wrong': (
+    [
+      [{ books: [] }, /data/, '.books'],
+      [{ books: { data: [5] } }, /./, '.books.data'],
+      [{ books: { data: [{ nope: 1 }] } }, /nope/, ''],
+      [{ books: { data: [{ title: 'q' }, { title: 5 }] } }, /./, '.books.data[1].title'],
+      [{ books: { data: [{ title: 'q' }] }, extra: 1 }, /extra/, ''],
+      [
+        { books: { data: [{ title: 'q', tags: { data: { name: 'a', book_id: 1 } } }] } },
+        /determines the value of "book_id"/,
+        '.books.data[0].tags.data.book_id',
+      ],
+    ] as const
+  ).map(([row, message, path]) =>
+    ask(
+      'mutation ($o: [writer_insert_input!]!) { insert_writer(objects: $o) { affected_rows } }',
+      {
+        status: 200,
+        like: {
+          data: undefined,
+          errors: [
+            { message, ...(path && { extensions: { path: `$.selectionSet.insert_writer.args.objects[0]${path}` } }) },
+          ],
+        },
+      },
+      { variables: { o: [{ name: 'x', ...row }] } },
+    ),
+  ),
   'nested.determined': [
     wrong(
       'insert_writer(objects: {name: "x", books: {data: [{title: "q"}, {title: "r", writer_id: 1}]}}) { affected_rows }',

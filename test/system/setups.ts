@@ -19,7 +19,6 @@ const apiFile = (name: string): string => `build/test/api/${name}.test.js`
 /** Tests of the API that depend on what PostgreSQL does. */
 const OF_THE_DATABASE = [
   'files',
-  'graphql-nested',
   'hidden-rows',
   'partitions',
   'writes-at-the-edge',
