@@ -237,11 +237,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'schema.view': [
     schema(/delete_body\(/),
     noSchema(/delete_bodies\(/),
-    query(
-      'delete',
-      { table: 'bodies', where: {} },
-      refused('unexpected-payload', '"bodies" does not support deletes'),
-    ),
+    query('delete', { table: 'bodies', where: {} }, refused('unexpected-payload', '"bodies" does not support deletes')),
     query('insert', { table: 'note', objects: [{ id: 1 }, { id: 2 }] }, is({ affected_rows: 2 })),
     query('delete', { table: 'body', where: {} }, is({ affected_rows: 2 })),
   ],

@@ -449,7 +449,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   },
   'introspection.empty': async (t, server) => {
     t.match(await sdl(t, server, { role: 'nobody' }), /_empty: String/)
-    const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: '{"query": "{ _empty }"}' }, { role: 'nobody' })
+    const { body } = await server.fetch(
+      '/v1/graphql',
+      { method: 'POST', body: '{"query": "{ _empty }"}' },
+      { role: 'nobody' },
+    )
     t.same(body, { data: { _empty: '' } })
   },
   'introspection.null': [
@@ -504,7 +508,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'limit.depth': [
     ask(`{ article(limit: 1) { ${nested(19)} } }`, like({ data: { article: [{}] } })),
-    ask(`{ article(limit: 1) { ${nested(20)} } }`, invalid(/^the document has 21 levels; at most 20 are allowed \(plugins\.graphql\.limits\.maxDepth\)/, '$.query')),
+    ask(
+      `{ article(limit: 1) { ${nested(20)} } }`,
+      invalid(/^the document has 21 levels; at most 20 are allowed \(plugins\.graphql\.limits\.maxDepth\)/, '$.query'),
+    ),
     ask(`{ article(limit: 1) { ...f } } fragment f on article { ${nested(20)} }`, invalid(/21 levels; at most 20/)),
   ],
   'limit.roots': [
@@ -517,7 +524,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'limit.values': [
     ask(`{ author(where: ${not(48)}, order_by: {id: asc}) { id } }`, data({ author: ids(1, 2, 3) })),
-    ask(`query ($v: author_bool_exp = ${not(40)}) { author(where: $v) { id } }`, like({ data: { author: { length: 3 } } })),
+    ask(
+      `query ($v: author_bool_exp = ${not(40)}) { author(where: $v) { id } }`,
+      like({ data: { author: { length: 3 } } }),
+    ),
     ...[70, 1000].flatMap((levels) => [
       ask(`{ author(where: ${not(levels)}) { id } }`, invalid(/values and types may nest at most 64 levels/)),
       ask(`query ($v: author_bool_exp = ${not(levels)}) { author(where: $v) { id } }`, invalid(/at most 64 levels/)),

@@ -267,9 +267,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       }),
       { variables: { s: '+' } },
     ),
-    ask('query ($a: author_label_args) { author_by_pk(id: 1) { label(args: $a) } }', data({ author_by_pk: { label: 'Ann-a' } }), {
-      variables: { a: { sep: '-' } },
-    }),
+    ask(
+      'query ($a: author_label_args) { author_by_pk(id: 1) { label(args: $a) } }',
+      data({ author_by_pk: { label: 'Ann-a' } }),
+      {
+        variables: { a: { sep: '-' } },
+      },
+    ),
   ],
   'computed.where': [
     ask('{ author(where: {label: {_ilike: "%B"}}) { id } }', data({ author: ids(2) })),
@@ -448,10 +452,12 @@ async function start(t: Test) {
   await setUpLibrary(server, [
     { type: 'run_sql', args: { sql: `${SQL} insert into article (id, title) values (7, 'orphan')` } },
     { type: 'track_table', args: 'made' },
-    ...[...functions, 'add_author', 'make', 'clear_notes', 'put_note', { schema: 'lib', name: 'everything' }].map((args) => ({
-      type: 'track_function',
-      args,
-    })),
+    ...[...functions, 'add_author', 'make', 'clear_notes', 'put_note', { schema: 'lib', name: 'everything' }].map(
+      (args) => ({
+        type: 'track_function',
+        args,
+      }),
+    ),
     { type: 'track_function', args: { function: 'mine', configuration: { session_argument: 'session' } } },
     { type: 'track_function', args: { function: 'twice', configuration: { session_argument: 'arg_2' } } },
     { type: 'track_function', args: { function: 'counted_up', configuration: { exposed_as: 'mutation' } } },
@@ -469,7 +475,11 @@ async function start(t: Test) {
     }),
     permit('select', 'author', 'guest', { columns: '*', filter: {} }),
     permit('select', 'author', 'counter', { columns: '*', filter: {} }),
-    permit('select', 'article', 'counter', { columns: ['rating'], filter: { published: true }, allow_aggregations: true }),
+    permit('select', 'article', 'counter', {
+      columns: ['rating'],
+      filter: { published: true },
+      allow_aggregations: true,
+    }),
     permit('select', 'author', 'writer', { columns: ['name'], filter: { articles: {} } }),
     permit('select', 'note', 'writer', { columns: ['n'], filter: { n: { $lt: 2 } } }),
     ...['titled', 'mine', 'twice'].map((name) => ({

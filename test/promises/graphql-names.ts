@@ -608,11 +608,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
     ask('{ wide { a } }', invalid(/wide/)),
   ],
   'enum-table.broken': [
-    query(
-      'run_sql',
-      { sql: `insert into color values ('light blue')` },
-      refused('dependency-error', /enum color/),
-    ),
+    query('run_sql', { sql: `insert into color values ('light blue')` }, refused('dependency-error', /enum color/)),
     query('insert', { table: 'color', objects: [{ value: 'light blue' }] }, { status: 200 }),
     query('reload_metadata', {}, { status: 200 }),
     query(
@@ -798,7 +794,10 @@ async function start(t: Test): Promise<Servers> {
   await server.sql(SQL)
   await server.must('bulk', [
     { type: 'track_table', args: { table: 'color', is_enum: true } },
-    ...[...tables, 'matrix', 'cat', 'mood_log', 'car', 'shop_items', 'item_parts'].map((table) => ({ type: 'track_table', args: table })),
+    ...[...tables, 'matrix', 'cat', 'mood_log', 'car', 'shop_items', 'item_parts'].map((table) => ({
+      type: 'track_table',
+      args: table,
+    })),
     ...['towns_of', 'search_items', 'cats_in'].map((args) => ({ type: 'track_function', args })),
     relate('array', 'tbl_author', 'articles', { table: 'tbl_article', column: 'author_id' }),
     relate('object', 'tbl_article', 'author', 'author_id'),

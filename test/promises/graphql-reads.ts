@@ -203,7 +203,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '{ article(distinct_on: [author_id], order_by: {rating: desc}) { id } }',
       invalid(/./, '$.selectionSet.article.args.distinct_on'),
     ),
-    ask('{ author(distinct_on: doc) { id } }', like({ data: undefined, errors: [{ message: /"doc" is of type json/ }] })),
+    ask(
+      '{ author(distinct_on: doc) { id } }',
+      like({ data: undefined, errors: [{ message: /"doc" is of type json/ }] }),
+    ),
   ],
   'distinct.variable': [
     ask(

@@ -316,10 +316,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { _or: [{ age: { _in: [40, 41] } }] },
       data({ insert_tag_one: { book: { writer: { name: 'Dan', age: 99 } } } }),
     ),
-    write('delete_tag(where: {name: {_eq: "up"}}) { affected_rows } delete_book(where: {title: {_eq: "up"}}) { affected_rows }', {
-      delete_tag: affected(1),
-      delete_book: affected(1),
-    }),
+    write(
+      'delete_tag(where: {name: {_eq: "up"}}) { affected_rows } delete_book(where: {title: {_eq: "up"}}) { affected_rows }',
+      {
+        delete_tag: affected(1),
+        delete_book: affected(1),
+      },
+    ),
   ],
   'nested.wrong': (
     [

@@ -371,6 +371,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     })
     t.match(await explain('select', { key: { id: 3 } }), { verdict: 'allowed' })
     t.match(await explain('update', { key: { id: 4 }, object: { title: 'x' } }), { verdict: 'refused', reason: 'row' })
+    await server.must('bulk', [
+      permit('select', 'article', 'all', { columns: ['id'], filter: {} }),
+      permit('select', 'article', 'payer', { columns: ['id', 'fee'], filter: { author_id: 'X-Service-User-Id' } }),
+      inherit('both', 'all', 'payer'),
+      { type: 'insert', args: { table: 'article', objects: [{ id: 5, author_id: null }] } },
+    ])
+    const columns = async (id: number, role = 'both') => (await explain('select', { role, key: { id } })).columns
+    const [allowed, refused] = [
+      ['id', 'fee'],
+      ['author_id', 'state', 'title', 'score'],
+    ]
+    t.same(await columns(2), { allowed, refused, null: ['fee'] })
+    t.same(await columns(5), { allowed, refused, null: ['fee'] }, 'unknown is not true')
+    t.same(await columns(1), { allowed, refused, null: [] })
+    t.same(await columns(1, 'payer'), { allowed, refused }, 'a role that sees its columns in all rows')
   },
   'inherit.export': async (t, server) => {
     await magazine(server)

@@ -303,7 +303,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
     t.match((await graphql(strict, '{ region { id towns { id name } } }', caller)).body, {
       errors: [{ message: /may cost about \d+ points, and at most 5000 are allowed \(limits\.price\)/ }],
     })
-    t.same((await graphql(strict, '{ town(where: {id: {_eq: 1}}) { id } }', caller)).body, { data: { town: [{ id: 1 }] } })
+    t.same((await graphql(strict, '{ town(where: {id: {_eq: 1}}) { id } }', caller)).body, {
+      data: { town: [{ id: 1 }] },
+    })
     t.match((await graphql(strict, '{ region { towns(limit: 5) { id } } }', caller)).body, {
       data: { region: { length: 10 } },
     })
