@@ -41,6 +41,7 @@ const PROMISES = {
   'field.session': 'a computed field can use the variables of the caller',
   'field.role': 'a role needs the field in its select permission',
   'field.filter': 'a permission can filter by a computed field',
+  'field.check': 'a check sees the computed fields of rows after the write',
   'field.kept': 'a computed field that a permission uses is not dropped',
 } as const
 
@@ -87,6 +88,7 @@ create function fires() returns trigger language plpgsql as 'begin return new; e
 create aggregate total(int) (sfunc = int4pl, stype = int);
 create function variant(a int) returns int language sql as 'select 1';
 create function variant(a text) returns int language sql as 'select 1';
+create function twins_of(author) returns int language sql stable as $$ select count(*)::int from author a where a.name = $1.name $$;
 create function shout(author) returns text language sql stable as $$ select upper($1.name) || '!' $$;
 create function is_me(author, session json) returns boolean language sql stable as
   $$ select $1.id = (session ->> 'x-service-user-id')::int $$;
@@ -393,6 +395,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('select', { table: 'author', columns: ['id', 'name'] }, exactly([{ id: 2, name: 'Bob' }]), READER),
     query('count', { table: 'author' }, exactly({ count: 1 }), READER),
   ],
+  'field.check': [
+    query(
+      'insert',
+      { table: 'author', objects: [{ name: 'Fox' }, { name: 'Fox' }] },
+      { status: 400, like: { error: /would not pass the insert check/ } },
+      READER,
+    ),
+    query('insert', { table: 'author', objects: [{ name: 'Fox' }] }, exactly({ affected_rows: 1 }), READER),
+    query(
+      'insert',
+      { table: 'author', objects: [{ name: 'Fox' }] },
+      { status: 400, like: { error: /would not pass the insert check/ } },
+      READER,
+    ),
+    query('select', { table: 'author', columns: ['id'], where: { twins_of: 1 } }, { status: 400 }, READER),
+  ],
   'field.kept': [
     query(
       'drop_computed_field',
@@ -443,10 +461,15 @@ async function start(t: Test) {
     ...[...TRACKED, { schema: 'other', name: 'Odd "one' }].map((args) => ({ type: 'track_function', args })),
     field('shout'),
     field('work'),
+    field('twins_of'),
     field('is_me', { session_argument: 'session' }),
     ...['add', 'places', 'add_author', 'articles_of'].map((name) => may(name)),
     may('articles_of', 'reader'),
     permit('article', { columns: ['id'], filter: { id: { $gt: 1 } }, limit: 1 }),
+    {
+      type: 'create_insert_permission',
+      args: { table: 'author', role: 'reader', permission: { check: { twins_of: 1 } } },
+    },
     permit('author', { columns: ['id', 'name'], computed_fields: ['is_me'], filter: { is_me: true } }),
   ])
   return server

@@ -331,6 +331,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       [{ books: { data: [{ nope: 1 }] } }, /nope/, ''],
       [{ books: { data: [{ title: 'q' }, { title: 5 }] } }, /./, '.books.data[1].title'],
       [{ books: { data: [{ title: 'q' }] }, extra: 1 }, /extra/, ''],
+      [{ books: { data: [{ title: 'q' }], on_conflict: { constraint: 'nope', update_columns: [] } } }, /nope/, ''],
       [
         { books: { data: [{ title: 'q', tags: { data: { name: 'a', book_id: 1 } } }] } },
         /determines the value of "book_id"/,

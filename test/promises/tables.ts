@@ -135,9 +135,24 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     graphql('{ Kurz { id } }', data({ Kurz: [] })),
     versioned(2, 'track_table', { table: 'nope', configuration: {} }, refused('not-exists', /"nope"/, '$.args.table')),
     query('untrack_table', { table: 'keyless' }, SUCCESS),
+    query(
+      'bulk',
+      [
+        { type: 'track_table', version: 2, args: { table: 'keyless', configuration: { custom_name: 'Kurz' } } },
+        { type: 'select', version: 1, args: { table: 'keyless', columns: ['id'] } },
+      ],
+      is([{ message: 'success' }, []]),
+    ),
+    query('untrack_table', { table: 'keyless' }, SUCCESS),
   ],
   'track.versions': [
     versioned(1, 'track_table', 'keyless', SUCCESS),
+    versioned(
+      '2',
+      'track_table',
+      'keyless',
+      refused('parse-failed', '"track_table" has versions 1 and 2', '$.version'),
+    ),
     versioned(3, 'track_table', 'keyless', refused('parse-failed', '"track_table" has versions 1 and 2', '$.version')),
     versioned(
       2,
@@ -530,6 +545,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     relationship('object', 'article', 'author', on('author_id')),
   ],
   'relationship.rename': [
+    query('set_relationship_comment', { table: 'article', relationship: 'author', comment: 'wrote it' }, SUCCESS),
     query('rename_relationship', { table: 'article', name: 'author', new_name: 'writer' }, SUCCESS),
     select(
       'article',
@@ -537,6 +553,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       is([{ writer: { id: 1 } }, { writer: { id: 1 } }, { writer: { id: 2 } }]),
     ),
     select('article', [{ name: 'author', columns: ['id'] }], { status: 400 }),
+    query(
+      'select',
+      {
+        table: { schema: 'svc_catalog', name: 'svc_relationship' },
+        columns: ['comment'],
+        where: { rel_name: 'writer', table_name: 'article' },
+      },
+      is([{ comment: 'wrote it' }]),
+    ),
   ],
   'relationship.rename-taken': ['author_id', 'writer', 'x'.repeat(64)].map((new_name) =>
     query(
@@ -556,6 +581,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { table: 'article', name: 'writer', new_name: 'author' },
       held('permission article.user.delete', 'rename'),
     ),
+    query(
+      'create_query_template',
+      {
+        name: 'written',
+        template: { type: 'select', args: { table: 'article', columns: [{ name: 'writer', columns: ['id'] }] } },
+      },
+      SUCCESS,
+    ),
+    query(
+      'rename_relationship',
+      { table: 'article', name: 'writer', new_name: 'author' },
+      held('permission article.user.delete, query-template written', 'rename'),
+    ),
+    query('drop_query_template', { name: 'written' }, SUCCESS),
     query('drop_delete_permission', { table: 'article', role: 'user' }, SUCCESS),
   ],
   'relationship.comment': ['who wrote it', null].flatMap((comment) => [
@@ -600,7 +639,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
 }
 
-function versioned(version: number, type: string, args: unknown, expected: Expected): Step {
+function versioned(version: unknown, type: string, args: unknown, expected: Expected): Step {
   return { path: '/v1/query', method: 'POST', body: JSON.stringify({ type, version, args }), expected }
 }
 

@@ -44,6 +44,7 @@ const PROMISES = {
   'upsert.checks': 'new rows satisfy the check of the insert, existing ones that of the update',
   'upsert.filter': 'a row outside of the update filter stays, and is not counted',
   'upsert.constraint': 'a constraint on columns that the role does not know does not exist for it',
+  'upsert.hidden-constraint': 'it is refused like one that does not exist, in variables of GraphQL too',
   'backend.hidden': 'a permission for backends only does not exist for other callers',
   'backend.allowed': 'it is there for a request with a secret, a role and the header with true',
   'backend.false': 'the header with false is as without it, and with anything else an error',
@@ -51,6 +52,7 @@ const PROMISES = {
   'backend.update-delete': 'updates and deletes may be for backends only, too',
   'backend.others': 'other permissions of the role stay as they are',
   'backend.graphql': 'its fields of GraphQL are there for backends only',
+  'backend.same': 'other callers cannot tell it from none, and the metadata has it',
 } as const
 
 const SQL = `
@@ -252,6 +254,30 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     stored({ id: 3 }, [{ state: 'seen', owner: 2 }]),
     update({ $set: {} }, refused('unexpected-payload', /./)),
     put({ state: 'new' }, { id: 3 }),
+    graphql(
+      'mutation { update_note(where: {id: {_eq: 3}}, _set: {}) { affected_rows } }',
+      is({ data: { update_note: { affected_rows: 1 } } }),
+      as('clerk', '2'),
+    ),
+    stored({ id: 3 }, [{ state: 'seen', owner: 2 }]),
+    graphql(
+      'mutation { update_note(where: {}) { affected_rows } }',
+      is({ data: { update_note: { affected_rows: 2 } } }),
+      as('stamper', '2'),
+    ),
+    stored({ owner: 2 }, [{ state: 'stamped' }, { state: 'stamped' }]),
+    put({ state: 'new' }, { id: 3 }),
+    put({ state: 'done' }, { id: 4 }),
+    graphql(
+      'mutation { update_note(where: {}, _set: {}) { affected_rows } }',
+      is({ data: { update_note: { affected_rows: 0 } } }),
+      USER,
+    ),
+    graphql(
+      'mutation { update_note(where: {}) { affected_rows } }',
+      like({ errors: [{ message: /sets no column/ }] }),
+      USER,
+    ),
   ],
   'update.where': [
     update(
@@ -311,6 +337,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'delete.where': [
     remove({ where: { id: 1 } }, denied(/^select on "note" for role "blind" is not allowed/), as('blind')),
+    remove({ where: { $not: {} } }, denied(/^select on "note" for role "blind" is not allowed/), as('blind')),
+    graphql(
+      'mutation { delete_note(where: {_not: {}}) { affected_rows } }',
+      like({ errors: [{ extensions: { code: 'permission-denied' } }] }),
+      as('blind'),
+    ),
     query('insert', { table: 'note', objects: [{ id: 9, owner: 77 }] }, affected(1)),
     remove({}, affected(1), as('blind', '77')),
     stored({ id: 9 }, []),
@@ -353,6 +385,18 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       as('teller'),
     ),
     query('select', { table: 'account', columns: ['*'], where: { id: 1 } }, is([{ id: 1, owner: 9, balance: 50 }])),
+    insert([{ id: 1, stars: 4, body: 'x' }], affected(1, [{ id: 1, stars: 4, state: 'new' }]), as('painter'), {
+      ...conflict('id'),
+      returning: ['id', 'stars', 'state'],
+    }),
+    stored({ id: 1 }, [{ stars: 4, body: 'a', state: 'new' }]),
+    put({ stars: 1 }, { id: 1 }),
+    graphql(
+      'mutation { insert_account(objects: {id: 1, owner: 5, balance: 60}, on_conflict: {constraint: account_pkey, update_columns: [balance]}) { affected_rows } }',
+      is({ data: { insert_account: { affected_rows: 1 } } }),
+      as('teller'),
+    ),
+    query('select', { table: 'account', columns: ['*'], where: { id: 1 } }, is([{ id: 1, owner: 9, balance: 60 }])),
     query('update', { table: 'account', where: { id: 1 }, $set: { owner: 1, balance: 10 } }, affected(1)),
   ],
   'upsert.checks': [
@@ -390,7 +434,33 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     insert([{ id: 9, secret: 101 }], affected(0), as('upserter'), {
       on_conflict: { action: 'ignore', constraint: 'note_secret_key' },
     }),
+    graphql(
+      '{ __type(name: "note_constraint") { enumValues { name } } }',
+      is({ data: { __type: { enumValues: [{ name: 'note_pkey' }] } } }),
+      USER,
+    ),
   ],
+  'upsert.hidden-constraint': async (t, server) => {
+    const ignored = (constraint: string) =>
+      server.query(
+        'insert',
+        { table: 'note', objects: [{ id: 9 }], on_conflict: { action: 'ignore', constraint } },
+        USER,
+      )
+    const mutation = (constraint: string) => {
+      const query =
+        'mutation ($c: note_on_conflict) { insert_note(objects: {id: 1}, on_conflict: $c) { affected_rows } }'
+      const body = JSON.stringify({ query, variables: { c: { constraint, update_columns: [] } } })
+      return server.fetch('/v1/graphql', { method: 'POST', body }, USER)
+    }
+    for (const send of [ignored, mutation])
+      t.equal(
+        (await send('note_secret_key')).text.replaceAll('secret', 'nothing'),
+        (await send('note_nothing_key')).text,
+      )
+    t.match((await mutation('note_secret_key')).body, { errors: [{ message: /expecting a value of the enum/ }] })
+    t.same((await mutation('note_pkey')).body, { data: { insert_note: { affected_rows: 0 } } })
+  },
   'backend.hidden': [
     open([{ id: 3 }], denied(/^insert on "account" for role "backed" is not allowed/, '$.args.table')),
     open([{ id: 3, missing: 1 }], denied(/^insert on "account" for role "backed" is not allowed/, '$.args.table')),
@@ -427,6 +497,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('select', { table: 'account', columns: ['id'] }, is([{ id: 1 }]), as('backed')),
     query('select', { table: 'account', columns: ['id'] }, is([{ id: 1 }]), as('backed', '1', BACKEND)),
     query('select', { table: 'account', columns: ['balance'] }, denied(/"balance"/), as('backed', '1', BACKEND)),
+    query('insert', { table: 'log', objects: [{ id: 1 }] }, affected(1), as('backed', '1', BACKEND)),
+    query(
+      'insert',
+      { table: 'log', objects: [{ nope: 1 }] },
+      denied(/^role "backed" does not/),
+      as('backed', '1', BACKEND),
+    ),
+    query('delete', { table: 'log', where: {} }, affected(1)),
   ],
   'backend.graphql': [
     graphql(
@@ -439,7 +517,33 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       is({ data: { update_account: { affected_rows: 1 } } }),
       as('backed', '1', BACKEND),
     ),
+    graphql(
+      'mutation { update_account(where: {}, _set: {balance: 5}) { affected_rows } }',
+      like({ errors: [{ extensions: { code: 'validation-failed' } }] }),
+      as('backed'),
+    ),
+    graphql(
+      '{ __schema { mutationType { fields { name } } } }',
+      is({ data: { __schema: { mutationType: { fields: [{ name: 'insert_log' }] } } } }),
+      as('backed'),
+    ),
+    graphql(
+      '{ __schema { mutationType { fields { name } } } }',
+      like({
+        data: {
+          __schema: { mutationType: { fields: [{ name: 'insert_account' }, { name: 'insert_account_one' }] } },
+        },
+      }),
+      as('backed', '1', BACKEND),
+    ),
   ],
+  'backend.same': async (t, server) => {
+    const add = (table: string) => server.query('insert', { table, objects: [{ id: 1 }] }, as('backed'))
+    const text = async (table: string) =>
+      (await add(table)).text.replaceAll(table, 'a table').replace(/ \(did you mean "\w+"\?\)/, '')
+    t.equal(await text('account'), await text('accountants'))
+    t.match(JSON.stringify(await server.must('export_metadata', {})), /"backend_only":true/)
+  },
 }
 
 function open(objects: readonly object[], expected: Expected, headers: Readonly<Record<string, string>> = {}): Step {
@@ -507,6 +611,11 @@ async function start(t: Test) {
     permit('insert', 'account', 'teller', { check: {} }),
     permit('update', 'account', 'teller', { columns: ['balance'], filter: {}, set: { owner: 9 } }),
     permit('select', 'account', 'backed', { columns: ['id'], filter: OWN }),
+    permit('update', 'note', 'stamper', { columns: [], filter: OWN, set: { state: 'stamped' } }),
+    seen('painter', {}),
+    permit('insert', 'note', 'painter', { check: {} }),
+    permit('update', 'note', 'painter', { columns: ['stars'], filter: {} }),
+    permit('insert', 'log', 'backed', { check: {} }),
     permit('insert', 'account', 'backed', { check: {}, backend_only: true }),
     permit('update', 'account', 'backed', { columns: ['balance'], filter: OWN, backend_only: true }),
     permit('delete', 'account', 'backed', { filter: OWN, backend_only: true }),
