@@ -1,4 +1,4 @@
-import { buildClientSchema, buildSchema, getIntrospectionQuery, isEnumType, validateSchema } from 'graphql'
+import { buildClientSchema, buildSchema, getIntrospectionQuery, isEnumType, printSchema, validateSchema } from 'graphql'
 import type { Test } from 'tap'
 import { alpha, data, fails, invalid, modern as ask } from '../kit/graphql-steps.js'
 import { permit } from '../kit/library.js'
@@ -44,14 +44,21 @@ const PROMISES = {
     'a value that is not a name makes the metadata inconsistent, and the columns have their own type',
   'enum-table.dropped': 'drop_inconsistent_metadata makes it a table like others',
   'convention.roots': 'graphql-default: root fields are camelCase',
+  'convention.everywhere': 'no other name of the schema has words with underscores, but those that were given',
   'convention.columns': 'columns, functions and their arguments are camelCase',
   'convention.aggregates': 'aggregates of related rows are camelCase; relationships keep their names',
   'convention.arguments': 'arguments, operators, directions and fields of the schema follow the convention',
+  'convention.reads': 'all of this together, with computed fields, functions, ranks and aggregates',
   'convention.types': 'types are PascalCase',
   'convention.custom': 'a custom name stays, and other names derive from it',
   'convention.enums': 'values of enum tables are upper case, also in responses and variables; enums of PostgreSQL stay',
+  'convention.enum-values': 'their values in the database are none, and filters of roles have these',
   'convention.writes': 'mutations follow the convention',
+  'convention.operators': 'operators, related rows and errors of mutations, too',
   'convention.taken': 'a column keeps its name if the other one is taken',
+  'convention.collisions': 'the schema is valid if two tables would have one name',
+  'convention.others':
+    'the names of the database are not accepted beside, and stay in the older dialect and the JSON API',
   'convention.default': 'without the setting names are those of the database',
   'convention.relay': 'connections follow the convention',
 } as const
@@ -100,7 +107,15 @@ create table nothing (word text primary key);
 create table bad_word (word text primary key);
 insert into bad_word values ('a b');
 create table shop_items (item_id int primary key, item_name text, favourite_color text references color, "aB" int, a_b int, extra_data jsonb, mood mood);
-create table item_parts (part_id int primary key, item_id int references shop_items, part_name text);
+create table item_parts (part_id int primary key, item_id int references shop_items, part_name text, is_sold bool, constraint part_names unique (part_name));
+create schema far_away;
+create table far_away.moon_base (order_no int, line_no int, base_name text, primary key (order_no, line_no));
+create table legacy_logs (log_id int primary key, log_text text);
+create function part_stats(min_length int) returns table (part_label text, label_length int) language sql stable as
+  $$ select part_name, length(part_name) from item_parts where length(part_name) >= min_length $$;
+create function parts_of(item_row shop_items) returns setof item_parts language sql stable as
+  $$ select * from item_parts where item_id = item_row.item_id $$;
+create function name_length(item_row shop_items) returns int language sql stable as 'select length(item_row.item_name)';
 insert into shop_items values (1, 'cup', 'red', 1, 2, '{"a": 1}', 'wild'), (2, 'pen', null, 3, 4, '{}', 'calm');
 insert into item_parts values (1, 1, 'lid'), (2, 1, 'ear');
 create function search_items(name_part text) returns setof shop_items language sql stable as
@@ -114,6 +129,7 @@ const customize = (
 ): Step => query('set_table_customization', { table, configuration }, expected)
 const wrongNames = (configuration: object, path: string, error: RegExp): Step =>
   customize('tbl_author', configuration, { status: 400, like: { error, path: `$.args.configuration${path}` } })
+const FAR = { schema: 'far_away', name: 'moon_base' }
 const NAMES = {
   custom_name: 'author',
   custom_root_fields: { select: 'authors', select_by_pk: 'author', insert_one: 'addAuthor' },
@@ -125,9 +141,11 @@ interface Servers extends TestServer {
   /** A server with the convention, which starts when it is first needed. */
   conventional(): Promise<TestServer>
 }
+/** Names that are given, that PostgreSQL has, or that replace names which are not valid. */
+const GIVEN = `query_root mutation_root bool_and bool_or item_parts parts_of name_length the_text one_log a_b a_b_2 part_names unit_price odd_name place_row`
 const byConvention =
-  (document: string, expected: object, variables?: object): Case<Servers> =>
-  async (t, servers) => {
+  (document: string, expected: object, variables?: object) =>
+  async (t: Test, servers: Servers): Promise<void> => {
     const server = await servers.conventional()
     const body = JSON.stringify({ query: document, variables })
     t.same((await server.fetch('/v1/graphql', { method: 'POST', body })).body, { data: expected })
@@ -655,6 +673,61 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
       'updateShopItemsMany',
     ])
   },
+  'convention.everywhere': async (t, server) => {
+    const schema = await schemaOf(t, await server.conventional())
+    const words = new Set(printSchema(schema).match(/\b[a-z]+(_[a-z0-9]+)+\b/g))
+    for (const given of GIVEN.split(' ')) words.delete(given)
+    t.same(
+      [...words].filter((word) => !word.endsWith('_pkey') && !word.endsWith('_key')),
+      [],
+    )
+    const fields = (name: string) => {
+      const type = schema.getType(name)
+      return type && 'getFields' in type ? Object.keys(type.getFields()).sort() : undefined
+    }
+    const values = (name: string) => {
+      const type = schema.getType(name)
+      return isEnumType(type) ? type.getValues().map((value) => value.name) : undefined
+    }
+    const root = (type: string, part: RegExp) => fields(type)?.filter((name) => part.test(name))
+    t.same(root('query_root', /log_|_log/i), ['log_Entry', 'log_EntryAggregate', 'one_log'])
+    t.same(root('mutation_root', /^insertLog_/), ['insertLog_Entry', 'insertLog_EntryOne'])
+    t.same(root('query_root', /search/i), ['searchItems', 'searchItemsAggregate'])
+    t.same(root('query_root', /moon/i), ['farAwayMoonBase', 'farAwayMoonBaseAggregate', 'farAwayMoonBaseByPk'])
+    t.same(fields('ShopItems'), [
+      'aB',
+      'a_b',
+      'extraData',
+      'favouriteColor',
+      'itemId',
+      'itemName',
+      'itemPartsAggregate',
+      'item_parts',
+      'mood',
+      'name_length',
+      'parts_of',
+    ])
+    t.same(fields('log_Entry'), ['logId', 'the_text'])
+    t.same(fields('ShopItemsMutationResponse'), ['affectedRows', 'returning'])
+    t.same(fields('ShopItemsOnConflict'), ['constraint', 'updateColumns', 'where'])
+    t.same(fields('PartStatsArgs'), ['minLength'])
+    t.match(fields('ShopItemsAggregateFields'), ['avg', 'count', 'max', 'min', 'stddev', 'stddevPop', 'stddevSamp'])
+    t.match(fields('JsonbComparisonExp'), ['_cast', '_containedIn', '_contains', '_eq'])
+    t.same(fields('ShopItemsPkColumnsInput'), ['itemId'])
+    t.same(fields('ItemPartsAggregateBoolExp'), ['bool_and', 'bool_or', 'count'])
+    t.same(values('OrderBy')?.sort(), [
+      'ASC',
+      'ASC_NULLS_FIRST',
+      'ASC_NULLS_LAST',
+      'DESC',
+      'DESC_NULLS_FIRST',
+      'DESC_NULLS_LAST',
+    ])
+    t.same(values('ColorEnum'), ['BLUE', 'GREEN', 'GREY', 'RED'])
+    t.match(values('mood'), ['calm', 'wild'])
+    t.same(values('ItemPartsConstraint')?.sort(), ['item_parts_pkey', 'part_names'])
+    t.match(values('ShopItemsUpdateColumn'), ['itemId', 'itemName', 'favouriteColor'])
+  },
   'convention.columns': byConvention(
     '{ shopItemsByPk(itemId: 1) { itemId itemName extraData(path: "a") } searchItems(args: {namePart: "e"}) { itemName } }',
     { shopItemsByPk: { itemId: 1, itemName: 'cup', extraData: 1 }, searchItems: [{ itemName: 'pen' }] },
@@ -688,6 +761,41 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
       c: null,
     },
   ),
+  'convention.reads': byConvention(
+    `query ($q: FullTextQuery!, $w: ShopItemsBoolExp!) {
+      a: shopItems(where: {itemName: {_matches: $q}}, orderBy: [{itemNameRank: {query: "cup", order: ASC}}]) { itemId aB a_b }
+      b: shopItems(orderBy: [{itemPartsAggregate: {max: {partId: DESC_NULLS_LAST}}}], where: {itemPartsAggregate: {count: {predicate: {_gt: 0}, arguments: [partId], filter: {partName: {_eq: "ear"}}}}}) {
+        itemPartsAggregate(where: {partName: {_ilike: "%E%"}}) { __typename aggregate { __typename count(columns: [partId]) max { partName } } nodes { partName } } }
+      itemParts(orderBy: [{shopItem: {itemName: DESC}}, {partId: DESC}], limit: 1) { shopItem { itemName item_parts { partId } } }
+      c: shopItems(orderBy: {partsOfAggregate: {stddevSamp: {partId: ASC_NULLS_LAST}}}, limit: 1) { parts_of(orderBy: {partId: DESC}) { partId } name_length }
+      partStats(args: {minLength: 3}, where: {labelLength: {_gte: 3}}, orderBy: {partLabel: ASC}, limit: 1) { partLabel labelLength __typename }
+      searchItems(args: {namePart: "e"}, orderBy: {itemId: DESC}) { itemId }
+      searchItemsAggregate(args: {namePart: "p"}) { aggregate { count } }
+      log_Entry { logId the_text } one_log(logId: 1) { logId }
+      d: shopItems(where: $w) { itemId }
+    }`,
+    {
+      a: [{ itemId: 1, aB: 1, a_b: 2 }],
+      b: [
+        {
+          itemPartsAggregate: {
+            __typename: 'ItemPartsAggregate',
+            aggregate: { __typename: 'ItemPartsAggregateFields', count: 1, max: { partName: 'ear' } },
+            nodes: [{ partName: 'ear' }],
+          },
+        },
+      ],
+      itemParts: [{ shopItem: { itemName: 'cup', item_parts: [{ partId: 1 }, { partId: 2 }] } }],
+      c: [{ parts_of: [{ partId: 2 }, { partId: 1 }], name_length: 3 }],
+      partStats: [{ partLabel: 'ear', labelLength: 3, __typename: 'PartStatsResult' }],
+      searchItems: [{ itemId: 2 }],
+      searchItemsAggregate: { aggregate: { count: 2 } },
+      log_Entry: [],
+      one_log: null,
+      d: [{ itemId: 1 }],
+    },
+    { q: { query: 'cup' }, w: { extraData: { _hasKeysAny: ['a'], _containedIn: { a: 1 } } } },
+  ),
   'convention.custom': byConvention(
     '{ articleByPk(id: 1) { __typename title writer } articleAggregate { aggregate { count } } }',
     {
@@ -696,10 +804,26 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
     },
   ),
   'convention.enums': byConvention(
-    'query ($c: ColorEnum!) { a: shopItems(where: {favouriteColor: {_eq: RED}}) { favouriteColor mood } b: shopItems(where: {favouriteColor: {_in: [$c]}}) { itemId } }',
-    { a: [{ favouriteColor: 'RED', mood: 'wild' }], b: [{ itemId: 1 }] },
-    { c: 'RED' },
+    'query ($c: ColorEnum!, $l: [ColorEnum!]!) { a: shopItems(where: {favouriteColor: {_eq: RED}}) { favouriteColor mood } b: shopItems(where: {favouriteColor: {_in: [$c]}}) { itemId } c: shopItems(where: {favouriteColor: {_neq: BLUE}}) { itemId } d: shopItems(where: {favouriteColor: {_in: $l}}) { itemId } shopItemsAggregate { aggregate { max { favouriteColor } } } }',
+    {
+      a: [{ favouriteColor: 'RED', mood: 'wild' }],
+      b: [{ itemId: 1 }],
+      c: [{ itemId: 1 }],
+      d: [{ itemId: 1 }],
+      shopItemsAggregate: { aggregate: { max: { favouriteColor: 'RED' } } },
+    },
+    { c: 'RED', l: ['RED', 'BLUE'] },
   ),
+  'convention.enum-values': async (t, servers) => {
+    const server = await servers.conventional()
+    const send = async (body: object, as?: As) =>
+      (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify(body) }, as)).body
+    const query = 'query ($c: ColorEnum!) { shopItems(where: {favouriteColor: {_eq: $c}}) { itemId } }'
+    t.match(await send({ query, variables: { c: 'red' } }), {
+      errors: [{ extensions: { code: 'validation-failed' } }],
+    })
+    t.same(await send({ query: '{ car { color } }' }, ANN), { data: { car: [{ color: 'RED' }] } })
+  },
   'convention.writes': byConvention(
     'mutation { insertShopItemsOne(object: {itemId: 5, itemName: "hat", favouriteColor: BLUE, extraData: {a: 1, b: 2}, item_parts: {data: [{partId: 9, partName: "rim"}]}}) { favouriteColor item_parts { partName } } insertShopItems(objects: {itemId: 5, itemName: "cap"}, onConflict: {constraint: shop_items_pkey, updateColumns: [itemName]}) { affectedRows } updateShopItemsByPk(pkColumns: {itemId: 5}, _deleteKey: {extraData: "b"}) { itemName extraData } deleteItemParts(where: {partId: {_eq: 9}}) { affectedRows } deleteShopItemsByPk(itemId: 5) { itemId } }',
     {
@@ -710,8 +834,96 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
       deleteShopItemsByPk: { itemId: 5 },
     },
   ),
+  'convention.operators': async (t, servers) => {
+    await byConvention(
+      `mutation ($rows: [ShopItemsInsertInput!]!) {
+        insertShopItems(objects: $rows, onConflict: {constraint: shop_items_pkey, updateColumns: [itemName, favouriteColor]}) { __typename affectedRows returning { itemId favouriteColor } }
+        insertShopItemsOne(object: {itemId: 6, favouriteColor: RED, item_parts: {data: [{partId: 9, partName: "rim"}], onConflict: {constraint: item_parts_pkey, updateColumns: [partName]}}}) { favouriteColor item_parts { partName shopItem { itemId } } }
+        updateShopItems(where: {itemId: {_eq: 6}}, _set: {favouriteColor: BLUE}, _inc: {aB: 5}, _append: {extraData: {a: 1}}) { returning { favouriteColor aB extraData } }
+        updateShopItemsMany(updates: [{where: {itemId: {_eq: 5}}, _set: {extraData: {a: {b: 1}}}}, {where: {itemId: {_eq: 5}}, _deleteAtPath: {extraData: ["a", "b"]}}]) { affectedRows returning { extraData } }
+        insertFarAwayMoonBase(objects: {orderNo: 1, lineNo: 2, baseName: "x"}) { affectedRows }
+        deleteFarAwayMoonBaseByPk(orderNo: 1, lineNo: 2) { baseName }
+      }`,
+      {
+        insertShopItems: {
+          __typename: 'ShopItemsMutationResponse',
+          affectedRows: 2,
+          returning: [
+            { itemId: 2, favouriteColor: 'RED' },
+            { itemId: 5, favouriteColor: 'BLUE' },
+          ],
+        },
+        insertShopItemsOne: { favouriteColor: 'RED', item_parts: [{ partName: 'rim', shopItem: { itemId: 6 } }] },
+        updateShopItems: { returning: [{ favouriteColor: 'BLUE', aB: null, extraData: null }] },
+        updateShopItemsMany: [
+          { affectedRows: 1, returning: [{ extraData: { a: { b: 1 } } }] },
+          { affectedRows: 1, returning: [{ extraData: { a: {} } }] },
+        ],
+        insertFarAwayMoonBase: { affectedRows: 1 },
+        deleteFarAwayMoonBaseByPk: { baseName: 'x' },
+      },
+      {
+        rows: [
+          { itemId: 2, itemName: 'pen', favouriteColor: 'RED' },
+          { itemId: 5, favouriteColor: 'BLUE' },
+        ],
+      },
+    )(t, servers)
+    t.same(await servers.must('select', { table: 'shop_items', columns: ['favourite_color'], where: { item_id: 2 } }), [
+      { favourite_color: 'red' },
+    ])
+    await servers.must('update', { table: 'shop_items', where: { item_id: 2 }, $set: { favourite_color: null } })
+    await servers.must('delete', { table: 'item_parts', where: { part_id: 9 } })
+    await servers.must('delete', { table: 'shop_items', where: { item_id: { $gt: 4 } } })
+    const server = await servers.conventional()
+    const failing = async (query: string) =>
+      (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })).body
+    t.match(
+      await failing(
+        'mutation { insertShopItemsOne(object: {itemId: 7, item_parts: {data: [{partId: 8, itemId: 1}]}}) { itemId } }',
+      ),
+      { errors: [{ message: /determines the value of "itemId"/ }] },
+    )
+    t.match(await failing('{ shopItems(distinctOn: itemId, orderBy: {itemName: ASC}) { itemId } }'), {
+      errors: [{ extensions: { path: '$.selectionSet.shopItems.args.distinctOn' } }],
+    })
+  },
   'convention.taken': byConvention('{ shopItemsByPk(itemId: 1) { aB a_b } }', { shopItemsByPk: { aB: 1, a_b: 2 } }),
+  'convention.collisions': async (t, servers) => {
+    const server = await servers.conventional()
+    await server.must('run_sql', {
+      sql: 'create table "itemParts" (id int primary key); create table "order" (by int primary key)',
+    })
+    for (const table of ['itemParts', 'order']) await server.must('track_table', table)
+    t.match(printSchema(await schemaOf(t, server)), /type Order {/)
+    for (const table of ['itemParts', 'order']) await server.must('untrack_table', { table })
+  },
+  'convention.others': async (t, servers) => {
+    const server = await servers.conventional()
+    for (const query of [
+      '{ shop_items { item_id } }',
+      '{ shopItems(order_by: {itemId: ASC}) { itemId } }',
+      '{ shopItems { item_id } }',
+    ]) {
+      const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })
+      t.match(body, { errors: [{ extensions: { code: 'validation-failed' } }] }, query)
+    }
+    const body = '{"query": "{ shop_items(order_by: [\\"-item_id\\"], limit: 1) { item_id } }"}'
+    t.same((await server.fetch('/v1alpha1/graphql', { method: 'POST', body })).body.data, {
+      shop_items: [{ item_id: 2 }],
+    })
+    t.same(await server.must('select', { table: 'shop_items', columns: ['favourite_color'], where: { item_id: 1 } }), [
+      { favourite_color: 'red' },
+    ])
+    const configuration = { custom_name: 'shopItems' }
+    t.match((await server.query('set_table_customization', { table: 'legacy_logs', configuration })).body, {
+      error: /"shopItems" is taken in GraphQL by table "shop_items"/,
+      path: '$.args.configuration.custom_name',
+    })
+  },
   'convention.default': [
+    customize('car', { custom_name: 'shopItems' }),
+    customize('car', null),
     ask('{ shopItems { itemId } }', invalid(/shopItems/)),
     ask(
       '{ shop_items_by_pk(item_id: 1) { item_name favourite_color item_parts_aggregate { aggregate { count } } } }',
@@ -794,15 +1006,16 @@ async function start(t: Test): Promise<Servers> {
   await server.sql(SQL)
   await server.must('bulk', [
     { type: 'track_table', args: { table: 'color', is_enum: true } },
-    ...[...tables, 'matrix', 'cat', 'mood_log', 'car', 'shop_items', 'item_parts'].map((table) => ({
+    ...[...tables, 'matrix', 'cat', 'mood_log', 'car', 'shop_items', 'item_parts', FAR, 'legacy_logs'].map((table) => ({
       type: 'track_table',
       args: table,
     })),
-    ...['towns_of', 'search_items', 'cats_in'].map((args) => ({ type: 'track_function', args })),
+    ...['towns_of', 'search_items', 'cats_in', 'part_stats'].map((args) => ({ type: 'track_function', args })),
     relate('array', 'tbl_author', 'articles', { table: 'tbl_article', column: 'author_id' }),
     relate('object', 'tbl_article', 'author', 'author_id'),
     relate('object', 'Boolean', 'item', 'Order Item'),
     relate('array', 'shop_items', 'item_parts', { table: 'item_parts', column: 'item_id' }),
+    relate('object', 'item_parts', 'shopItem', 'item_id'),
     {
       type: 'set_table_customization',
       args: {
@@ -818,6 +1031,21 @@ async function start(t: Test): Promise<Servers> {
       },
     },
     permit('select', 'tbl_author', 'user', { columns: ['id', 'nm'], filter: {} }),
+    ...['parts_of', 'name_length'].map((name) => ({
+      type: 'add_computed_field',
+      args: { table: 'shop_items', name, definition: { function: name } },
+    })),
+    {
+      type: 'set_table_customization',
+      args: {
+        table: 'legacy_logs',
+        configuration: {
+          custom_name: 'log_Entry',
+          custom_root_fields: { select_by_pk: 'one_log' },
+          column_config: { log_text: { custom_name: 'the_text' } },
+        },
+      },
+    },
     permit('insert', 'tbl_author', 'user', { columns: ['id', 'nm'], check: { nm: { $ne: 'no' } } }),
     permit('select', 'Order Items', 'user', { columns: ['id', 'unit price'], filter: {} }),
     permit('select', 'cat', 'user', { columns: ['id', 'size', 'mood'], filter: { mood: 'calm' } }),
