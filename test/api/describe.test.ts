@@ -47,14 +47,7 @@ t.before(async () => {
       insert into orders (customer_id, checked_by, code) values (1, 2, '1'), (1, 2, '2');
       insert into item select 1, n from generate_series(1, 3) n;
       insert into private values (1, 3);
-      create table parted (id int) partition by range (id);
-      create table parted_1 partition of parted for values from (0) to (10);
-      create table parted_2 partition of parted for values from (10) to (1000);
-      insert into parted select generate_series(1, 40);
-      insert into node values (1, 1), (2, 1), (3, null);
-      analyze customer;
-      analyze parted_1;
-      analyze parted_2`,
+      insert into node values (1, 1), (2, 1), (3, null)`,
   })
   const permit = (type: string, table: string, role: string, permission: object) => ({
     type: `create_${type}_permission`,
@@ -260,47 +253,6 @@ t.test('describe tells types, keys, values and comments as far as a role sees th
   })
 })
 
-t.test('describe tells the arguments and results of functions', async (t) => {
-  const { functions } = await described({})
-
-  t.same(functions, [
-    {
-      function: { schema: 'public', name: 'found' },
-      arguments: [
-        { name: 'query', type: 'text', has_default: false },
-        { name: 'most', type: 'int4', has_default: true },
-      ],
-      returns: { table: { schema: 'public', name: 'customer' }, set: true },
-      volatile: false,
-    },
-    {
-      function: { schema: 'public', name: 'sum_of' },
-      arguments: [
-        { name: 'arg_1', type: 'int4', has_default: false },
-        { name: 'arg_2', type: 'int4', has_default: false },
-      ],
-      returns: { type: 'int4', set: false },
-      volatile: false,
-    },
-  ])
-})
-
-t.test('describe follows a change of a permission, also within a bulk', async (t) => {
-  const as = { role: 'changing' }
-  const permit = {
-    type: 'create_select_permission',
-    args: { table: 'node', ...as, permission: { columns: ['id'], filter: {} } },
-  }
-  t.same((await described(as)).tables, [])
-
-  const [, inside] = (await server.must('bulk', [permit, { type: 'describe', args: {} }])) as [unknown, Described]
-
-  t.ok(inside.roles?.includes('changing'))
-  t.match((await described(as)).tables, [{ table: { name: 'node' }, columns: [{ name: 'id' }] }])
-  await server.must('drop_select_permission', { table: 'node', ...as })
-  t.same((await described(as)).tables, [])
-})
-
 t.test('dependents are counted as far as a role sees them, with what a delete does', async (t) => {
   const fill = 'insert into orders (customer_id, checked_by, code) select 1, 2, n from generate_series(3, 1002) n'
   await server.must('run_sql', { sql: fill })
@@ -352,24 +304,6 @@ t.test('dependents are counted as far as a role sees them, with what a delete do
   t.match((await server.query('dependents', { table: 'customer' })).body, { code: 'parse-failed', path: '$.args' })
 })
 const sorted = (all: readonly object[]) => all.map((each) => JSON.stringify(each)).sort()
-
-t.test('table_sizes has estimates, counts of small tables without statistics, and untracked tables', async (t) => {
-  const { tables } = await server.must('table_sizes', {})
-  const of = (name: string) => tables.find((each: DescribedTable) => each.table.name === name)
-
-  t.match(of('customer'), { tracked: true, rows: 3, estimated: true })
-  t.ok(of('customer').bytes > of('customer').index_bytes && of('customer').index_bytes > 0)
-  t.match(of('node'), { tracked: true, rows: 3, estimated: false })
-  t.match(of('untracked'), { tracked: false, rows: 0, estimated: true })
-  t.match(of('parted'), { tracked: false, rows: 40, estimated: true })
-  t.notOk(of('busy') ?? of('parted_1'), 'neither views nor partitions')
-  const [inside] = (await server.must('bulk', [{ type: 'table_sizes', args: {} }])) as [typeof tables]
-  t.match(
-    inside.tables.find((each: DescribedTable) => each.table.name === 'node'),
-    { rows: null },
-  )
-  t.match(await server.query('table_sizes', {}, { role: 'clerk' }), { status: 400, body: { code: 'access-denied' } })
-})
 
 /** As JSON has it: without keys that are undefined. */
 const plain = (value: object): unknown => JSON.parse(JSON.stringify(value))

@@ -539,6 +539,28 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.match(of('town'), { table: { schema: 'public', name: 'town' }, tracked: true, rows: 2, estimated: false })
     t.match(of('counted'), { tracked: false, rows: 7, estimated: true })
     t.ok(of('town').bytes > of('town').index_bytes && of('town').index_bytes > 0)
+    await rowsOf(
+      server.databaseUrl,
+      `create table parted (id int) partition by range (id);
+        create table parted_1 partition of parted for values from (0) to (10);
+        create table parted_2 partition of parted for values from (10) to (1000);
+        insert into parted select generate_series(1, 40);
+        create view seen as select id from parted; create table bare (id int); insert into mayor (id) values (77); analyze parted_1; analyze parted_2; analyze town`,
+    )
+    const named =
+      (wanted: string) =>
+      ({ table }: { table: { name: string } }) =>
+        table.name === wanted
+    const { tables: all } = await server.must('table_sizes', {})
+    const now = (wanted: string) => all.find(named(wanted))
+    t.match(now('town'), { tracked: true, rows: 2, estimated: true })
+    t.match(now('bare'), { tracked: false, rows: 0, estimated: true })
+    t.match(now('parted'), { tracked: false, rows: 40, estimated: true })
+    t.notOk(now('seen') ?? now('parted_1'), 'neither views nor partitions')
+    t.match(now('mayor'), { tracked: true, rows: 1, estimated: false })
+    const [inside] = await server.must('bulk', [{ type: 'table_sizes', args: {} }])
+    t.match(inside.tables.find(named('mayor')), { rows: null }, 'in a bulk')
+    await rowsOf(server.databaseUrl, 'delete from mayor where id = 77')
   },
   'dump.state': async (t, server) => {
     const { tables } = await server.must('dump_internal_state', {})

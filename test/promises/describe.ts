@@ -10,6 +10,7 @@ const PROMISES = {
   'describe.keys': 'a key is described to a role that may select all of its columns',
   'describe.functions': 'functions have their arguments and results, for roles that may call them',
   'describe.operators': 'and each type the operators that a condition takes',
+  'describe.changed': 'a change of a permission is described at once, also within a bulk',
   'dependents.rows': 'dependents counts the rows that refer to a row, and says what a delete does',
   'dependents.role': 'as far as the role sees them',
 } as const
@@ -23,6 +24,7 @@ create table felt (id bigint generated always as identity primary key, mood mood
 create view busy as select id from customer;
 comment on table felt is 'How it was';
 comment on column felt.mood is 'Of two kinds';
+create function sum_of(int, int) returns int language sql immutable as 'select $1 + $2';
 create function cities(prefix text, most int default 10) returns setof customer language sql stable as 'select * from customer';
 insert into customer values (1, 'Quito'), (2, 'Oslo');
 insert into orders values (10, 1, 'new'), (11, 2, 'new');
@@ -108,6 +110,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         returns: { table: { schema: 'public', name: 'customer' }, set: true },
         volatile: false,
       },
+      {
+        function: { schema: 'public', name: 'sum_of' },
+        arguments: [
+          { name: 'arg_1', type: 'int4', has_default: false },
+          { name: 'arg_2', type: 'int4', has_default: false },
+        ],
+        returns: { type: 'int4', set: false },
+        volatile: false,
+      },
     ])
   },
   'describe.operators': async (t, server) => {
@@ -115,6 +126,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.ok(['$eq', '$ne', '$gt', '$in', '$is_null'].every((each) => operators.int4.includes(each)))
     t.ok(operators.text.includes('$like') && !operators.int4.includes('$like'))
     t.same(Object.keys(operators).toSorted(), ['int4', 'numeric', 'public.mood', 'text'])
+  },
+  'describe.changed': async (t, server) => {
+    const as = { role: 'changing' }
+    const tables = async () => (await server.query('describe', {}, as)).body.tables
+    t.same(await tables(), [])
+    const change = permit('select', 'busy', 'changing', { columns: ['id'], filter: {} })
+    const [, inside] = await server.must('bulk', [change, { type: 'describe', args: {} }])
+    t.ok(inside.roles.includes('changing'))
+    t.match(await tables(), [{ table: { name: 'busy' }, columns: [{ name: 'id' }] }])
+    await server.must('drop_select_permission', { table: 'busy', ...as })
+    t.same(await tables(), [])
   },
   'dependents.rows': [
     query(
@@ -180,8 +202,10 @@ async function start(t: Test) {
   await server.must('bulk', [
     ...['customer', 'orders', 'item', 'felt', 'busy'].map(track),
     relate('object', 'orders', 'customer', 'customer_id'),
-    { type: 'track_function', args: 'cities' },
-    { type: 'create_function_permission', args: { function: 'cities', role: 'caller' } },
+    ...['cities', 'sum_of'].flatMap((name) => [
+      { type: 'track_function', args: name },
+      { type: 'create_function_permission', args: { function: name, role: 'caller' } },
+    ]),
     permit('select', 'customer', 'caller', all(['id', 'city'])),
     permit('select', 'customer', 'user', { ...all(['city']), allow_aggregations: true }),
     permit('select', 'felt', 'user', all(['mood'])),
