@@ -15,54 +15,6 @@ const ADMIN = { 'x-service-admin-secret': ADMIN_SECRET, 'x-service-user-id': '1'
 const FILE = { ...ADMIN, 'content-type': 'text/plain' }
 const SELECT = '{"type": "select", "args": {"table": "note", "columns": ["id"]}}'
 
-t.test('a plugin with a listener of its own is served there, and only there', async (t) => {
-  const { main, files, addresses } = await withFiles(t)
-  t.same(
-    addresses.map(({ plugins }) => plugins),
-    [['query'], ['filestore']],
-  )
-  t.not(main, files)
-
-  t.match(await ask(`${files}/v1/file/a`, { method: 'PUT', headers: FILE, body: 'hello' }), { status: 200 })
-  t.match(await ask(`${files}/v1/file/a`, { headers: ADMIN }), { status: 200, body: 'hello' })
-  t.match(await ask(`${main}/v1/query`, { method: 'POST', headers: ADMIN, body: SELECT }), { status: 200, body: '[]' })
-  const absent = { status: 404, body: /"code":"not-found"/ }
-  t.match(await ask(`${main}/v1/file/a`, { headers: ADMIN }), absent)
-  t.match(await ask(`${main}/v1/file/a`, { method: 'PUT', headers: FILE, body: 'other' }), absent)
-  t.match(await ask(`${files}/v1/query`, { method: 'POST', headers: ADMIN, body: SELECT }), absent)
-
-  await t.test('a wrong method is known where the path is', async (t) => {
-    t.match(await ask(`${files}/v1/file/a`, { method: 'PATCH', headers: ADMIN }), {
-      status: 405,
-      headers: { allow: 'POST, PUT, GET, HEAD, DELETE' },
-    })
-    t.match(await ask(`${main}/v1/file/a`, { method: 'PATCH', headers: ADMIN }), { status: 404 })
-    t.match(await ask(`${main}/v1/query`, { headers: ADMIN }), { status: 405, headers: { allow: 'POST' } })
-    t.match(await ask(`${files}/v1/query`, { headers: ADMIN }), { status: 404 })
-  })
-  await t.test('what is the core’s is everywhere', async (t) => {
-    for (const url of [main, files]) {
-      t.match(await ask(`${url}/healthz`), { status: 200, body: '{"status":"ok"}' })
-      t.match(await ask(`${url}/readyz`, { headers: ADMIN }), { status: 200, body: /"database"/ })
-      t.match(await ask(`${url}/v1/version`), { status: 200 })
-      const measured = await ask(`${url}/metrics`, { headers: ADMIN })
-      for (const plugin of ['query', 'filestore']) {
-        t.ok(new RegExp(`request_duration_seconds_count\\{.*plugin="${plugin}"\\}`).test(measured.body), plugin)
-      }
-      t.equal(measured.body.match(/^# TYPE rowhouse_http_requests_in_flight /gm)?.length, 1)
-    }
-  })
-  await t.test('the page at / shows what is served there', async (t) => {
-    const shown = async (url: string) => {
-      const { body } = await ask(url, { headers: { accept: 'application/json' } })
-      const { plugins, database } = JSON.parse(body) as { plugins: { name: string }[]; database: string }
-      return { names: plugins.map(({ name }) => name), database }
-    }
-    t.same(await shown(main), { names: ['query'], database: 'up' })
-    t.same(await shown(files), { names: ['filestore'], database: 'up' })
-  })
-})
-
 t.test('the end comes to all at once, and no request under way is lost', async (t) => {
   const { server, main, files } = await withFiles(t, { drainDelayMs: patience(2_000) })
   const upload = slow(`${files}/v1/file/late`, 'PUT', FILE)
@@ -122,7 +74,7 @@ async function withFiles(t: Test, http: object = {}) {
     ],
   }
   await ask(`${main}/v1/query`, { method: 'POST', headers: ADMIN, body: JSON.stringify(track) })
-  return { server, addresses, main, files: addresses[1]!.url }
+  return { server, main, files: addresses[1]!.url }
 }
 
 /** With a path that is short enough for a socket. */
@@ -136,7 +88,6 @@ interface Asked {
   readonly method?: string
   readonly headers?: Record<string, string>
   readonly body?: string
-  readonly socketPath?: string
 }
 
 /** On a connection of its own. */

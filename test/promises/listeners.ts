@@ -38,14 +38,25 @@ const ADMIN = { 'x-service-admin-secret': ADMIN_SECRET, 'x-service-user-id': '1'
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'listener.plugins': async (t) => {
     const { server } = await serve(t, { listeners: [{ plugins: ['b'], port: 0 }] })
-    t.match(server.addresses, [{ plugins: ['a'] }, { plugins: ['b'] }])
+    t.same(
+      server.addresses.map(({ plugins }) => plugins),
+      [['a'], ['b']],
+    )
     const [main, own] = server.addresses.map(({ url }) => url) as [string, string]
-    t.match(await ask(`${main}/a`), { status: 200 })
-    t.match(await ask(`${own}/b`), { status: 200 })
-    t.match(await ask(`${main}/b`), { status: 404, body: /"code":"not-found"/ })
-    t.match(await ask(`${own}/a`), { status: 404 })
-    t.match(await ask(`${own}/b`, { method: 'PATCH' }), { status: 405, headers: { allow: /GET/ } })
-    t.match(await ask(`${main}/b`, { method: 'PATCH' }), { status: 404 })
+    t.not(main, own)
+    for (const [served, absent, name] of [
+      [main, own, 'a'],
+      [own, main, 'b'],
+    ]) {
+      const post = { method: 'POST', headers: ADMIN, body: 'hello' }
+      t.match(await ask(`${served}/${name}`), { status: 200, body: 'anonymous' })
+      t.match(await ask(`${served}/${name}`, post), { status: 200, body: 'hello' })
+      t.match(await ask(`${absent}/${name}`), { status: 404, body: /"code":"not-found"/ })
+      t.match(await ask(`${absent}/${name}`, post), { status: 404, body: /"code":"not-found"/ })
+      const wrong = await ask(`${served}/${name}`, { method: 'PATCH' })
+      t.match(wrong, { status: 405, headers: { allow: 'GET, POST' } })
+      t.match(await ask(`${absent}/${name}`, { method: 'PATCH' }), { status: 404 })
+    }
     for (const url of [main, own]) {
       t.match(await ask(`${url}/healthz`), { status: 200, body: '{"status":"ok"}' })
       t.match(await ask(`${url}/readyz`), { status: 200 })
@@ -58,12 +69,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   },
   'listener.links': async (t) => {
     const { server } = await serve(t, { listeners: [{ plugins: ['b'], port: 0 }] })
-    const links = async ({ url }: { url: string }) =>
-      (JSON.parse((await ask(url, { headers: { accept: 'application/json' } })).body) as { links: object[] }).links
+    const shown = async ({ url }: { url: string }) => {
+      const { body } = await ask(url, { headers: { accept: 'application/json' } })
+      const { plugins, links, database } = JSON.parse(body) as { plugins: { name: string }[] } & Record<string, unknown>
+      return { names: plugins.map(({ name }) => name), links, database }
+    }
 
-    t.same(await Promise.all(server.addresses.map(links)), [
-      [{ title: 'Page of a', href: '/a' }],
-      [{ title: 'Page of b', href: '/b' }],
+    t.same(await Promise.all(server.addresses.map(shown)), [
+      { names: ['a'], links: [{ title: 'Page of a', href: '/a' }], database: 'none' },
+      { names: ['b'], links: [{ title: 'Page of b', href: '/b' }], database: 'none' },
     ])
   },
   'listener.plugins-everywhere': async (t) => {
