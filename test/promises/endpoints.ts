@@ -162,11 +162,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'metrics.outbox': async (t, server) => {
     t.equal(await metric(server, 'notify_outbox_messages{kind="sms",state="queued"}'), 1)
     t.equal(await metric(server, 'notify_outbox_messages{kind="email",state="queued"}'), 0)
+    t.equal(await metric(server, 'notify_outbox_messages{kind="sms",state="failed"}'), 0)
     t.ok((await metric(server, 'notify_outbox_oldest_seconds{kind="sms"}')) >= 3600)
   },
   'metrics.process': async (t, server) => {
     const { text } = await server.fetch('/metrics')
-    for (const name of ['nodejs_eventloop_lag_seconds', 'nodejs_heap_size_used_bytes', 'process_resident_memory_bytes'])
+    const lag = ['nodejs_eventloop_lag_seconds', 'nodejs_eventloop_lag_p99_seconds']
+    for (const name of [...lag, 'nodejs_heap_size_used_bytes', 'process_resident_memory_bytes'])
       t.match(text, new RegExp(`^${name} \\d`, 'm'))
     t.match(text, /^process_cpu_seconds_total \d/m)
   },

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
+import { rowsOf } from '../kit/database.js'
 import { track } from '../kit/metadata-requests.js'
 import { area, type Case, query, refused } from '../kit/promises.js'
 import { testServer, type TestServer } from '../kit/server.js'
 import { PROCESSES } from '../kit/several-processes.js'
+import { until } from '../kit/until.js'
 
 /** What an admin sees of a running server. */
 const PROMISES = {
@@ -11,6 +13,7 @@ const PROMISES = {
   'health.migrations': 'migration_status has the state of each SQL file, and why the folder cannot be read',
   'health.slow': 'slow_queries has the statements that took longer than slowQueryMs, by form and role, without values',
   'health.fast': 'and none that are faster',
+  'health.shared': 'a slow statement on a shared connection is listed, too',
   'health.plan': 'a slow query has a plan for any values',
   'health.log': 'log_lines has the last lines, from a number and a level on',
   'health.slow-line': 'a slow statement leaves a line without its SQL and values',
@@ -44,6 +47,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { max: 10 * PROCESSES, idle: Number, busy: Number, waiting: 0 },
     )
     t.match(status.database.servers, [{ own: true, servers: PROCESSES, since: /^\d{4}-\d\d-\d\dT/ }])
+    const [{ connections }] = status.database.servers
+    t.ok(connections >= 2, `${connections} connections`)
   },
   'health.migrations': async (t, server) => {
     const dir = t.testdir({
@@ -76,12 +81,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     await server.must('select', { ...SLOW, where: { word: 'another marker' } })
     await server.query('select', SLOW, { role: 'user' })
     await server.fetch('/v1/template/by_word?word=third-marker', {}, { role: 'user' })
-    const { threshold_ms: threshold } = await server.must('slow_queries', {})
+    await server.must('select', { ...SLOW, limit: 100_000 })
+    const graphql = { query: 'query Slow { slow { word } }', operationName: 'Slow' }
+    await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify(graphql) })
+    t.equal((await server.query('select', { table: 'failing', columns: ['share'], limit: 1 })).status, 400)
+    const { threshold_ms: threshold, queries } = await server.must('slow_queries', {})
     const found = await slowOnes(server)
 
     t.equal(threshold, 40)
-    t.equal(found.length, 2, 'one for each statement and role')
-    const byAdmin = found.find(({ role }: { role: string }) => role === 'admin')
+    t.equal(found.length, 4, 'one for each statement and role')
+    const byAdmin = found.find(({ role, count }: { role: string; count: number }) => role === 'admin' && count > 1)
     t.match(byAdmin, {
       kind: 'read',
       planner: 'query',
@@ -94,7 +103,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       found.find(({ role }: { role: string }) => role === 'user'),
       { count: 2, name: 'by_word' },
     )
+    t.match(
+      found.find(({ planner }: { planner: string }) => planner === 'graphql'),
+      { count: 1, name: 'Slow', kind: 'roots' },
+    )
     t.notMatch(JSON.stringify(found), /marker/)
+    t.ok(
+      queries.some(({ sql }: { sql: string }) => sql.includes('"failing"')),
+      'one that fails',
+    )
   },
   'health.fast': async (t, server) => {
     await server.sql('update pause set seconds = 0')
@@ -103,6 +120,27 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const before = await count()
     for (let i = 0; i < 5; i++) await server.must('select', SLOW)
     t.ok((await count()) < before + 5)
+  },
+  'health.shared': async (t, server) => {
+    if (process.env['ROWHOUSE_TEST_FAST'] === 'false') return
+    const shared = { table: 'slow', columns: ['word'], limit: 1 }
+    await until('its reads share a connection', async () => {
+      await server.must('select', shared)
+      const rows = await rowsOf(
+        server.databaseUrl,
+        `select 1 from pg_stat_activity where application_name = 'rowhouse pipeline'
+         and datname = current_database() and query like '%"slow"%'`,
+      )
+      return rows.length > 0
+    })
+    await server.sql('update pause set seconds = 0.06')
+    await server.must('select', shared)
+    t.match(
+      (await slowOnes(server)).find(
+        ({ planner, sql }: Record<string, string>) => planner === 'query' && /select t0\."word"/.test(sql!),
+      ),
+      { role: 'admin', kind: 'read', planner: 'query' },
+    )
   },
   'health.plan': async (t, server) => {
     const [{ id, sql }] = await slowOnes(server)
@@ -128,7 +166,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       numbers,
       numbers.toSorted((a: number, b: number) => a - b),
     )
+    if (PROCESSES === 1) t.equal(numbers.at(-1), last)
+    else t.ok(numbers.at(-1) < last, 'another process may write a line with a number between them')
     t.same((await server.must('log_lines', { after: last })).lines, [])
+    t.equal((await server.must('log_lines', { after: 2 * last })).lines.length, lines.length, 'from the future')
     t.equal((await server.must('log_lines', { after: numbers.at(-1) - 1 })).lines.length, 1)
     t.same((await server.must('log_lines', { level: 'error' })).lines, [])
     for (const args of [{ after: -1 }, { after: '1' }, { level: 'loud' }, { more: 1 }]) {
@@ -146,7 +187,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       planner: 'query',
       requestId: String,
     })
-    t.ok(slow.some(({ line }: { line: { name?: string } }) => line.name === 'by_word'))
+    t.match(slow.find(({ line }: { line: { role: string } }) => line.role === 'admin').line, {
+      query: /^admin:/,
+      kind: 'read',
+      planner: 'query',
+      shape: /^[\w-]{22}$/,
+      plan: 'compiled',
+      lane: 'stream',
+    })
+    t.match(
+      slow.find(({ line }: { line: { name?: string } }) => line.name === 'by_word').line,
+      { role: 'user', plan: PROCESSES === 1 ? 'cached' : /^(cached|compiled)$/, shape: slow[0].line.shape },
+      'one shape for all roles',
+    )
     t.notMatch(JSON.stringify(lines), /marker|select /)
   },
   'health.admin-only': ['server_status', 'migration_status', 'slow_queries', 'log_lines'].map((type) =>
@@ -184,16 +237,18 @@ async function start(t: Test) {
       create function paused() returns bool stable language plpgsql as $$
         begin perform pg_sleep((select seconds from pause)); return true; end $$;
       create table word (id int primary key, word text); insert into word values (1, 'a'), (2, 'b');
+      create view failing as select id, 1 / (id - id) as share from word where (select paused());
       create view slow as select id, word from word where (select paused())`)
   await server.must('bulk', [
     track('slow'),
+    track('failing'),
     {
       type: 'create_select_permission',
       args: { table: 'slow', role: 'user', permission: { columns: ['id', 'word'], filter: { id: { $gt: 1 } } } },
     },
     {
       type: 'create_query_template',
-      args: { name: 'by_word', template: { type: 'select', args: { ...SLOW, where: { word: { param: 'word' } } } } },
+      args: { name: 'by_word', template: { type: 'select', args: { ...SLOW, where: { word: '{{word}}' } } } },
     },
   ])
   return server
