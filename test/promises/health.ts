@@ -227,6 +227,7 @@ export const health = area('health', {
 async function start(t: Test) {
   const server = await testServer(t, {
     notify: true,
+    threads: 1,
     config: {
       log: { level: 'warn' },
       database: { slowQueryMs: 40, pipelineMaxMs: 60_000 },

@@ -46,6 +46,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Shared>>> = {
     t.match(await ask('bulk', [{ type: 'select', args: sleepy }]), { status: 504, body: { code: 'timeout' } })
     await until('PostgreSQL has ended them', async () => (await server.running()) === 0)
     t.equal((await server.query('select', { table: 'brief', columns: ['id'], limit: 1 }, user(1))).status, 200)
+    const bulk = await server.query('bulk', [{ type: 'select', args: SMALL }], { role: 'constructor' })
+    t.match(bulk, { status: 200, body: [[{ id: 1 }]] }, 'a role with the name of something that every object has')
   },
   'lock.timeout': async (t, { hasty, database }) => {
     await database.query('begin; lock table note in exclusive mode')
@@ -68,17 +70,30 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Shared>>> = {
       'a transaction counts',
     )
     t.equal((await server.query('select', { table: 'note', columns: ['id'] }, user(1))).status, 429, 'so does a stream')
-    t.equal((await server.query('select', SMALL, user(2))).status, 200)
+    const brief = { table: 'brief', columns: ['id'], limit: 1 }
+    const others = await Promise.all([2, 3].map((id) => server.query('select', brief, user(id))))
+    t.same(
+      others.map(({ status }) => status),
+      [200, 200],
+    )
     t.equal((await server.query('select', SMALL)).status, 200, 'an admin')
     await server.cancel()
     await Promise.all(held)
-    const brief = { table: 'brief', columns: ['id'], limit: 1 }
-    const waiting = await Promise.all([1, 2, 3].map(() => server.query('select', brief, user(1))))
+    const waiting = await Promise.all([1, 2, 3, 4].map(() => server.query('select', brief, user(1))))
     t.same(
       waiting.map(({ status }) => status),
-      [200, 200, 200],
+      [200, 200, 200, 200],
       'more than its share wait for each other',
     )
+    const stream = () => server.query('select', { table: 'sleepy', columns: ['slept'] }, user(1))
+    const streams = [stream(), stream()]
+    await until('both run', async () => (await server.running()) === 2)
+    t.match(await stream(), { status: 429, body: { error: /2 requests of this caller .*callerShare/ } }, 'streams')
+    const all = { table: 'note', columns: ['id'] }
+    t.equal((await server.query('select', all, user(2))).status, 200)
+    await server.cancel()
+    await Promise.all(streams)
+    t.equal((await server.query('select', all, user(1))).status, 200, 'given back')
   },
   'pool.wait': async (t, server) => {
     const slow = () => server.query('select', { table: 'sleepy', columns: ['slept'], limit: 1 })
@@ -190,7 +205,10 @@ async function start(t: Test): Promise<Shared> {
   await server.must('bulk', [
     ...tables.map((table) => ({ type: 'track_table', args: table })),
     ...tables.flatMap((table) =>
-      ['user', 'anonymous'].map((role) => ({ type: 'create_select_permission', args: { table, role, permission } })),
+      ['user', 'anonymous', 'constructor'].map((role) => ({
+        type: 'create_select_permission',
+        args: { table, role, permission },
+      })),
     ),
   ])
   const hasty = await testServer(t, {
