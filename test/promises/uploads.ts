@@ -215,7 +215,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     await takeAll(t, server, [
       whole('hello', { file_id: id }, { status: 201 }),
       get(id, content('hello')),
-      get(idOf(own.headers.get('location')!), content('abc')),
+      get(idOf(own.headers.get('location')!), {
+        ...content('abc'),
+        headers: { 'content-type': 'application/octet-stream' },
+      }),
     ])
   },
   'metadata.type': [{ content_type: 'text/plain', filetype: 'a/b' }, { filetype: 'a/b' }, { filetype: '' }].flatMap(
