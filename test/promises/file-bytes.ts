@@ -57,6 +57,7 @@ const PROMISES = {
   'scrub.finds': 'in the background, servers verify stored files and report damage',
   'scrub.off': 'scrub.bytesPerSecond 0 turns that off',
   'collect.grace': 'the collector deletes bytes that no file has used for graceSeconds',
+  'collect.unreachable': 'bytes that cannot be deleted stay known, and do not keep others from it',
   'collect.lease': 'and what uploads have left whose lease has expired',
 } as const
 
@@ -390,13 +391,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
   }),
   'upload.lost': async (t, server) => {
     const stored = await server.blobs()
-    const { request, answer } = await server.half(pathOf('leased'), 'oth', { 'content-length': 5 })
-    await sqlOf(server, `update svc_catalog.svc_blob set state = 'dead', dead_at = now() where state = 'writing'`)
-    request.end('er')
+    // A collector has come, and with the second one its row is gone.
+    for (const lost of [
+      `update svc_catalog.svc_blob set state = 'dead', dead_at = now() where state = 'writing'`,
+      `delete from svc_catalog.svc_blob where state = 'writing'`,
+    ]) {
+      const { request, answer } = await server.half(pathOf('leased'), 'oth', { 'content-length': 5 })
+      await sqlOf(server, lost)
+      request.end('er')
 
-    t.match(await answer, { status: 503, text: /upload_lost/, headers: { 'retry-after': '1' } })
-    await takeAll(t, server, [get('leased', content('hello'))])
-    t.equal(await server.blobs(), stored)
+      t.match(await answer, { status: 503, text: /upload_lost/, headers: { 'retry-after': '1' } })
+      await takeAll(t, server, [get('leased', content('hello'))])
+      t.equal(await server.blobs(), stored, 'its bytes are gone')
+    }
   },
   'upload.slow': inProcess(async (t, server) => {
     fastInterval(t, 30_000)
@@ -574,6 +581,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     t.ok(await isKnown(server, fresh))
     t.equal((await readFile(placed(server, fresh))).toString(), 'fine!')
     await takeAll(t, server, [get('rotten', content('another'))])
+    await graceful.close()
+  },
+  'collect.unreachable': async (t, server) => {
+    const [gone, old] = [randomUUID(), randomUUID()]
+    await writeFile(placed(server, old), 'xyz')
+    await sqlOf(
+      server,
+      `insert into svc_catalog.svc_blob (blob_id, provider, state, dead_at)
+        values ('${gone}', 'a store that is gone', 'dead', 'epoch'), ('${old}', 'disk', 'dead', now() - interval '61 s')`,
+    )
+    const graceful = await collecting(t, server)
+    await until('old bytes are deleted', async () => !(await isKnown(server, old)))
+
+    await t.rejects(readFile(placed(server, old)), { code: 'ENOENT' })
+    t.ok(await isKnown(server, gone))
     await graceful.close()
   },
   'collect.lease': async (t, server) => {

@@ -313,6 +313,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     }
     t.match(await chunked(server, 'l', ['in ', 'pieces']), { file_size: 9 })
     t.match(await server.get('l'), { text: 'in pieces' })
+    const stored = await server.blobs()
+    const long = await chunked(server, 'l', ['x'.repeat(2_000_000), 'x'.repeat(1_000_001)], large)
+    t.match(long, tooLarge(3_000_000).body as object)
+    t.equal(await server.blobs(), stored)
+    t.match(await server.get('l'), { text: 'in pieces' }, 'and the file stays as it was')
   },
   'upload.cut': async (t, server) => {
     const stored = await server.blobs()
@@ -625,7 +630,7 @@ const DOWNLOAD = {
 }
 
 /** Stores a file without a Content-Length. @returns the answer */
-async function chunked(server: Files, id: string, chunks: readonly string[]): Promise<unknown> {
+async function chunked(server: Files, id: string, chunks: readonly string[], as = admin): Promise<unknown> {
   const body = new ReadableStream({
     start(controller) {
       for (const chunk of chunks) controller.enqueue(Buffer.from(chunk))
@@ -633,7 +638,7 @@ async function chunked(server: Files, id: string, chunks: readonly string[]): Pr
     },
   })
   const init: RequestInit = { method: 'PUT', headers: { 'Content-Type': 'a/b' }, body, duplex: 'half' }
-  return (await server.fetch(pathOf(id), init, admin)).body
+  return (await server.fetch(pathOf(id), init, as)).body
 }
 
 /** How many blobs are being received. */
