@@ -186,12 +186,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Documents>>> = {
     ] as const
     for (const answer of answers) {
       hook.answers(answer)
-      await takeAll(t, hooked, [get('h', FAILED, {}, user), remove('h', FAILED, user), get('h', content('kept'))])
+      await takeAll(t, hooked, stepsOfAUser(FAILED))
     }
   },
   'hook.timeout': async (t, { hooked, hook }) => {
     hook.answers('hang')
-    await takeAll(t, hooked, [get('h', FAILED, {}, user), get('h', content('kept'))])
+    await takeAll(t, hooked, stepsOfAUser(FAILED))
   },
   'rules.tracked': [
     put('free', 'any', OK, admin, { 'Content-Type': 'a/b' }),
@@ -268,6 +268,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Documents>>> = {
     form('/v1/file', 'fourth', 'taken', REFUSED, other),
     tus('second', 'taken', REFUSED, other, true),
     tus('fourth', 'taken', REFUSED, other),
+    tus('fourth', 'x', REFUSED, user, false, 'image/png'),
     tus('fourth', 'x', denied('guest'), guest),
     get('second', content('x')),
     get('fourth', hidden('fourth')),
@@ -323,17 +324,57 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Documents>>> = {
       operation: 'select',
       reason: 'filter',
       session: { 'x-service-user-id': '43' },
-      filter: { result: false, any: [{ path: '$.filter.$or[0].document' }, { path: '$.filter.$or[1].document' }] },
+      filter: {
+        result: false,
+        any: [
+          { path: '$.filter.$or[0].document', rows: [{ rule: { values: { owner_id: 42 } } }] },
+          { path: '$.filter.$or[1].document', result: false },
+        ],
+      },
     })
+    const url = { ...get('second', OK, {}, other), path: '/v1/file-url', method: 'POST', body: '{"file_id":"second"}' }
+    await explained(url, 404, { operation: 'select', reason: 'filter' })
     await explained(get('none', OK, {}, other), 404, { operation: 'select', reason: 'row' })
-    await explained(remove('mine', OK, other), 403, { operation: 'delete', reason: 'filter' })
-    await explained(put('mine', 'x', OK, user), 403, { operation: 'update', reason: 'filter' })
+    await explained(remove('second', OK, other), 404, { operation: 'delete', reason: 'filter' })
+    await explained(remove('mine', OK, other), 403, {
+      operation: 'delete',
+      reason: 'filter',
+      filter: { path: '$.filter.document', result: false },
+    })
+    await explained(remove('none', OK, user), 404, { operation: 'delete', reason: 'row' })
+    await explained(put('mine', 'x', OK, user), 403, {
+      operation: 'update',
+      reason: 'filter',
+      filter: {
+        path: '$.filter.document',
+        rows: [{ rule: { all: [{ values: { locked: true } }, { result: true }] } }],
+      },
+    })
+    await explained(put('second', 'x', OK, other), 403, { operation: 'update', reason: 'filter' })
+    await explained(post('second', 'x', OK, other), 403, { operation: 'select', reason: 'filter' })
+    await explained(put('second', 'longer than the check of update', OK, user), 403, {
+      operation: 'update',
+      reason: 'check',
+      check: { all: [{}, { path: '$.check.file_size', result: false, values: { file_size: 31 } }] },
+    })
     await explained(put('third', 'longer than 10', OK, user), 403, {
       operation: 'insert',
       reason: 'check',
+      permission: { check: { file_size: { $lte: 10 } } },
       check: { all: [{}, { path: '$.check.file_size', result: false, values: { file_size: 14 } }] },
     })
-    await explained(get('mine', OK, {}, guest), 403, { operation: 'select', reason: 'permission', permission: null })
+    const inForm = form('/v1/file', 'third', 'longer than 10', OK, user)
+    await explained(inForm, 403, { operation: 'insert', reason: 'check', check: { result: false } })
+    const none = { reason: 'permission', permission: null }
+    await explained(get('mine', OK, {}, guest), 403, { ...none, operation: 'select' })
+    await explained(post('third', 'x', OK, guest), 403, { ...none, operation: 'insert' })
+    await explained(remove('mine', OK, guest), 403, { ...none, operation: 'delete' })
+    await takeAll(t, server, [
+      post('second', 'x', bad('file already exists : second'), { ...user, acting: true }),
+      get('none', hidden('none')),
+      get('second', content('by tus')),
+      get('third', hidden('third')),
+    ])
   },
   'all.agree': async (t, server) => {
     const hook = await fileHook(t)
@@ -365,15 +406,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Documents>>> = {
 
 /** Everything that a user may try is answered in this way. */
 const nothingHappens = (expected: Expected): readonly Step[] => [
-  get('h', expected, {}, user),
-  put('h', 'y', expected, user),
-  post('new', 'x', expected, user),
   form('/v1/file', 'new', 'x', expected, user),
+  form(onto('h', 'PUT'), undefined, 'y', expected, user),
   tus('new', 'x', expected, user),
-  remove('h', expected, user),
-  get('h', content('kept')),
-  get('new', hidden('new')),
+  ...stepsOfAUser(expected),
 ]
+function stepsOfAUser(expected: Expected): readonly Step[] {
+  return [
+    get('h', expected, {}, user),
+    put('h', 'y', expected, user),
+    post('new', 'x', expected, user),
+    remove('h', expected, user),
+    get('h', content('kept')),
+    get('new', hidden('new')),
+  ]
+}
 
 function onto(id: string, method: string) {
   return { path: pathOf(id), method }
@@ -399,8 +446,8 @@ function form(
 }
 
 /** A resumable upload whose bytes come with its first request. */
-function tus(id: string, bytes: string, expected: Expected, as: As, replaces = false): Step {
-  const metadata = { file_id: id, content_type: 'text/plain', replace: String(replaces) }
+function tus(id: string, bytes: string, expected: Expected, as: As, replaces = false, type = 'text/plain'): Step {
+  const metadata = { file_id: id, content_type: type, replace: String(replaces) }
   return {
     path: '/v1/upload',
     method: 'POST',
