@@ -40,6 +40,7 @@ const notes = (expected: Expected, who: As, more: object = {}): Step =>
 const select = (type: string, role: string, permission: object, expected: Expected, table = 'note'): Step =>
   query(`create_${type}_permission`, { table, role, permission }, expected)
 const denied = (error: string | RegExp, path?: string) => refused('permission-denied', error, path)
+const ID = 'X-Service-User-Id'
 const ALL = { columns: ['id'], filter: {} }
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
@@ -213,6 +214,29 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       is({ message: 'success' }),
       'typed',
     ),
+    ...(
+      [
+        [{ n: ID }, 'numeric'],
+        [{ f: { $gt: ID } }, 'float8'],
+        [{ b: ID }, 'bool'],
+        [{ d: ID }, 'date'],
+        [{ x: ID }, 'name'],
+        [{ a: ID }, '_text'],
+        [{ id: { $in: ID } }, '_int4'],
+        [{ y: { $ne: ID } }, 'bytea'],
+        [{ j: { $has_key: ID } }, 'jsonb'],
+        [{ j: { $cast: { String: { $eq: ID } } } }, 'jsonb'],
+        [{ j: { $cast: { String: { $in: [ID] } } } }, 'jsonb'],
+      ] as const
+    ).map(([filter, type]) =>
+      select(
+        'select',
+        'new',
+        { columns: ['id'], filter },
+        refused('unexpected-payload', new RegExp(`requires a smallint, .*; the type here is ${type}$`)),
+        'odd',
+      ),
+    ),
   ],
   'create.user-id-pattern': [
     select(
@@ -227,6 +251,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { columns: '*', filter: { $not: { login: { $nilike: 'X-Service-User-Id' } } } },
       refused('unexpected-payload', /cannot be a pattern/),
     ),
+    ...[
+      ...['$like', '$ilike', '$nlike', '$similar', '$regex', '$niregex'].map((op) => ({
+        $not: { owner: { [op]: ID } },
+      })),
+      { owner: { $matches: { query: ID } } },
+      { words: { $matches: { query: ID } } },
+    ].map((filter) =>
+      select('select', 'new', { columns: '*', filter }, refused('unexpected-payload', /cannot be a pattern/), 'odd'),
+    ),
   ],
   'create.whole-value': [
     select(
@@ -235,6 +268,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { columns: '*', filter: { data: { $contains: { owner: 'X-Service-User-Id' } } } },
       refused('unexpected-payload', 'a session variable must be the whole value'),
       'typed',
+    ),
+    ...[{ a: { $contains: [ID] } }, { $not: { j: { $contains: { by: ID } } } }].map((filter) =>
+      select(
+        'select',
+        'newer',
+        { columns: '*', filter },
+        refused('unexpected-payload', 'a session variable must be the whole value'),
+        'odd',
+      ),
+    ),
+    select(
+      'select',
+      'newer',
+      { columns: '*', filter: { owner: { $like: 'a%' }, a: { $contains: ['x-service'] } } },
+      is({ message: 'success' }),
+      'odd',
     ),
   ],
   'create.constant': [
@@ -390,9 +439,11 @@ async function start(t: Test) {
       create table note (id int primary key, owner int references person, state text, stars int, login text,
         twice int generated always as (stars * 2) stored);
       create table typed (id int primary key, open bool, small smallint, big bigint, made timestamptz, data jsonb);
+      create table odd (id int primary key, j jsonb, n numeric, f float8, b bool, d date, x name, a text[], y bytea, owner text,
+        words tsvector);
       insert into note (id) values (1), (2)`)
   await server.must('bulk', [
-    ...['person', 'note', 'typed'].map(track),
+    ...['person', 'note', 'typed', 'odd'].map(track),
     relate('object', 'note', 'person', 'owner'),
     permit('select', 'note', 'user', { columns: ['id', 'owner', 'state'], filter: { owner: 'X-Service-User-Id' } }),
   ])

@@ -316,7 +316,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
     graphql('{ person { loud_name } }', like({ errors: [{ extensions: { code: 'validation-failed' } }] }), USER),
   ],
-  'session.user-id': [notes(ids(4), as('user', '3')), notes(ids(), as('user', '99'))],
+  'session.user-id': [
+    notes(ids(4), as('user', '3')),
+    notes(ids(), as('user', '99')),
+    ...['', 'x'.repeat(256)].map((id) =>
+      notes(
+        refused('parse-failed', 'X-Service-User-Id should be 1 to 255 characters without control characters'),
+        as('user', id),
+      ),
+    ),
+  ],
   'session.types': [
     notes(ids(2), as('uuid', '00000000-0000-0000-0000-000000000002')),
     notes(ids(2), as('text', 'ann%')),

@@ -153,6 +153,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     insert([{ id: 10, owner: 2 }], notChecked('insert', 'own'), as('own')),
     insert([{ id: 10, owner: 1 }], notChecked('insert', 'own'), as('own', 'ann')),
     gone(9),
+    insert([{ id: 9, owner: 1 }], notChecked('insert', 'stranger'), as('stranger', 'ann')),
+    insert([{ id: 9, owner: 1 }], affected(1), as('stranger', '2')),
+    gone(9),
   ],
   'insert.preset': [
     insert([{ id: 9 }], affected(1), as('user', '7')),
@@ -591,6 +594,7 @@ async function start(t: Test) {
     permit('insert', 'note', 'open', { check: {} }),
     permit('insert', 'note', 'related', { check: { person: OWN } }),
     permit('insert', 'note', 'own', { check: OWN }),
+    permit('insert', 'note', 'stranger', { check: { owner: { $ne: 'X-Service-User-Id' } } }),
     permit('insert', 'note', 'elsewhere', { check: {} }),
     seen('elsewhere', { id: { $lt: 5 } }),
     permit('insert', 'note', 'nested', { check: {} }),
