@@ -1,7 +1,6 @@
 import tap from 'tap'
 import type { Mail } from '../../core/index.js'
 import { MAIL, notifyServer, SMS } from '../kit/notify.js'
-import { testServer } from '../kit/server.js'
 
 const invalid = (message: RegExp | string) => ({ status: 400, body: { code: 'invalid_payload', message } })
 
@@ -95,24 +94,4 @@ tap.test('fields that a header or an envelope could misread', async (t) => {
   t.match(await server.send('email', { ...MAIL, to: fine[0]?.[0] }), invalid(/expecting one address/))
   for (const sub of ['What is 2+2=?', 'a=?b?c?d', '?=', 'Wie geht’s? =?'])
     t.equal((await server.send('email', { ...MAIL, sub })).status, 200, sub)
-})
-
-tap.test('templates that are kept here are tried out with the memory provider', async (t) => {
-  const server = await testServer(t, {
-    notify: true,
-    config: { providers: { email: { default: 'memory', memory: { keep: 10 } } } },
-  })
-  const ask = (method: string, path: string, body: object) =>
-    server.fetch(`/v1/send/${path}`, { method, body: JSON.stringify(body) })
-  await ask('PUT', 'template/welcome', { subject: 'Welcome, {{ who }}', text: 'Hi' })
-  const body = {
-    to: 'a@example.com',
-    fromEmail: 'shop@example.com',
-    templateContent: [{ name: 'who', content: 'Ann' }],
-  }
-
-  t.equal((await ask('POST', 'email-template', { ...body, templateName: 'welcome' })).status, 200)
-  t.match((await server.fetch('/v1/send')).body.messages, [{ sub: 'Welcome, Ann', state: 'sent' }])
-  const unknown = await ask('POST', 'email-template', { ...body, templateName: 'other' })
-  t.match(unknown, { status: 400, body: { code: 'invalid_provider' } })
 })

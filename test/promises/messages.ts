@@ -468,6 +468,17 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     const { subject, text, html } = last(server)
     t.same({ subject, text, html }, { subject: 'Welcome, Ann & Bo', text: 'Hi Ann & Bo', html: '<p>Hi Ann &amp; Bo' })
     t.match(await server.messages('?limit=1'), [{ kind: 'email', template: 'welcome', sub: 'Welcome, Ann & Bo' }])
+
+    const { databaseUrl } = server
+    const config = { providers: { email: { default: 'memory', memory: { keep: 10 } } } }
+    const trying = await testServer(t, { notify: true, databaseUrl, config })
+    const tried = async (body: object) =>
+      trying.fetch('/v1/send/email-template', { method: 'POST', body: JSON.stringify({ ...TEMPLATE_MAIL, ...body }) })
+    t.equal((await tried({ templateContent })).status, 200)
+    t.match((await trying.fetch('/v1/send?limit=1')).body.messages, [
+      { sub: 'Welcome, Ann & Bo', state: 'sent', provider: 'memory' },
+    ])
+    t.match(await tried({ templateName: 'other' }), { status: 400, body: { code: 'invalid_provider' } })
   },
   'template.own-value': async (t, server) => {
     const { length } = server.email.handed

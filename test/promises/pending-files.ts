@@ -1,8 +1,10 @@
 import type { Test } from 'tap'
+import { rowsOf } from '../kit/database.js'
 import { bad, denied, get, hidden, OK, pathOf, put, wrong } from '../kit/file-steps.js'
 import { admin, type Files, filestore, user } from '../kit/files.js'
 import { area, type Case, type Expected, like, query, type Step, takeAll } from '../kit/promises.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
 
 /** What pending uploads and `attach_file` promise. */
 const PROMISES = {
@@ -30,6 +32,7 @@ const PROMISES = {
   'attach.user': 'attach_file needs a user id',
   'expiry.refused': 'an upload that has expired cannot be attached',
   'expiry.hours': 'a pending upload expires after pending.expireHours',
+  'expiry.collected': 'an upload that has expired is deleted with its bytes',
   'bulk.fails': 'if any member fails, the upload stays pending, and can be attached again',
   'bulk.dry-run': 'a dry run leaves it pending',
   'bulk.together': 'rows, a file and a mail of a bulk are committed together',
@@ -201,14 +204,18 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
       upload('off', 'x', bad('pending uploads are turned off (plugins.filestore.pending.maxPerUser is 0)'), user),
     ])
   },
-  'quota.counts': [
-    upload('q', '123456', OK, as('60', 'poor')),
-    query('file_usage', {}, like({ used_bytes: 6 }), as('60', 'poor')),
-    upload('r', '12345', { status: 413, like: { code: 'quota_exceeded' } }, as('60', 'poor')),
-    upload('q', '1234567890', OK, as('60', 'poor')),
-    attach('q', OK, as('60', 'poor')),
-    put('r', '1', { status: 413, like: { code: 'quota_exceeded' } }, as('60', 'poor')),
-  ],
+  'quota.counts': async (t, server) => {
+    const poor = as('60', 'poor')
+    await takeAll(t, server, [upload('q', '123456', OK, poor), query('file_usage', {}, like({ used_bytes: 6 }), poor)])
+    const stored = await server.blobs()
+    await takeAll(t, server, [upload('r', '12345', { status: 413, like: { code: 'quota_exceeded' } }, poor)])
+    t.equal(await server.blobs(), stored)
+    await takeAll(t, server, [
+      upload('q', '1234567890', OK, poor),
+      attach('q', OK, poor),
+      put('r', '1', { status: 413, like: { code: 'quota_exceeded' } }, poor),
+    ])
+  },
   'attach.id': [
     attach('\u0001', failed(400, 'bad-request', 'a file_id has no control characters'), user),
     attach('', failed(400, 'bad-request', 'missing parameter: file_id'), user),
@@ -257,6 +264,30 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
     const sql = `select count(*) from svc_catalog.svc_pending_file join svc_catalog.svc_blob using (blob_id)
       where expires_at <> svc_pending_file.created_at + interval '24 hours' and file_id <> 'p' or leased_until < expires_at - interval '1 minute'`
     t.same((await server.sql(sql)).result[1], ['0'], 'and the collector leaves its bytes until then')
+  },
+  'expiry.collected': async (t, server) => {
+    const hasty = as('70', 'user')
+    const count = async (sql: string) => (await rowsOf(server.databaseUrl, `select from svc_catalog.${sql}`)).length
+    await takeAll(
+      t,
+      server,
+      ['kept', 'left'].map((id) => upload(id, id, OK, hasty)),
+    )
+    const pending = `svc_pending_file where file_id`
+    await server.sql(
+      `update svc_catalog.svc_pending_file set expires_at = now() where file_id = 'left';
+      update svc_catalog.svc_blob set leased_until = now() - interval '1 s'
+        where blob_id = (select blob_id from svc_catalog.${pending} = 'left')`,
+    )
+    const blobs = await count('svc_blob')
+    await takeAll(t, server, [attach('left', notPending('left'), hasty)])
+    const collecting = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 86_400 } }, {}, server)
+    await until('it is collected', async () => (await count('svc_blob')) < blobs)
+    t.same([await count('svc_blob'), await count(`${pending} = 'left'`)], [blobs - 1, 0])
+    t.equal(await count(`${pending} = 'kept'`), 1)
+    await takeAll(t, server, [attach('kept', OK, hasty), get('kept', content('kept'))])
+    t.equal(await count(`${pending} = 'kept'`), 0)
+    await collecting.close()
   },
   'bulk.fails': async (t, server) => {
     await takeAll(t, server.mailing, [
@@ -312,17 +343,38 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
       { as: 'cover', ...member('step') },
       {
         type: 'insert',
+        as: 'album',
         args: { table: 'album', objects: [{ name: { $ref: 'cover.file_id' } }], returning: ['name'] },
         expect: { affected },
       },
+      {
+        ...MAIL,
+        args: { ...MAIL.args, sub: { $ref: 'album.returning[0].name' }, text: { $ref: 'cover.content_type' } },
+      },
     ]
+    const before = await state(server, 'step')
     await takeAll(t, server.mailing, [
       upload('step', 'x', OK),
       query('bulk', steps(2), failed(409, 'unmet-expectation', /.*/, '$.args[1].expect.affected'), admin),
       get('step', hidden('step')),
-      query('bulk', steps(1), like([{ file_id: 'step' }, { returning: [{ name: 'step' }] }]), admin),
-      get('step', content('x')),
     ])
+    t.same(await state(server, 'step'), before)
+    await takeAll(t, server.mailing, [
+      query(
+        'bulk',
+        steps(1),
+        like([{ file_id: 'step' }, { returning: [{ name: 'step' }] }, { detail: 'queued' }]),
+        admin,
+      ),
+      get('step', content('x')),
+      query(
+        'bulk',
+        [{ as: 'album', ...album('number') }, member({ $ref: 'album.affected_rows' })],
+        { status: 400, like: { path: /^\$\.args\[1\]/ } },
+        admin,
+      ),
+    ])
+    t.match((await server.mailing.fetch('/v1/send?limit=1')).body.messages, [{ sub: 'step' }])
   },
   'template.param': async (t, server) => {
     await server.mailing.must('create_query_template', {
@@ -419,7 +471,7 @@ export const pendingFiles = area('pending-files', {
         ],
       },
       Configuration: {
-        '`pending.expireHours`': ['expiry.hours', 'expiry.refused'],
+        '`pending.expireHours`': ['expiry.hours', 'expiry.refused', 'expiry.collected'],
         '`pending.maxPerUser`': ['upload.limit', 'upload.off'],
       },
     },
