@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import tap from 'tap'
 import { SendError } from '../../core/index.js'
-import { rowsOf } from '../kit/database.js'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
 import { patience } from '../kit/patience.js'
 import { until } from '../kit/until.js'
@@ -58,12 +57,6 @@ tap.test('a message whose time is over before a provider is asked is tried again
   t.equal(server.email.handed.length, 1)
 })
 
-tap.test('a message that comes by SQL begins without attempts', async (t) => {
-  const server = await notifyServer(t, FAST)
-  const counted = `insert into svc_catalog.svc_outbox (kind, "to", "from", sub, text, mode, attempts, claims, losses)
-    values ('email', 'a@example.com', 'b@example.com', 'S', 'x', 'sync', 7, 7, 7) returning attempts, claims, losses`
-  t.same(await rowsOf(server.databaseUrl, counted), [{ attempts: 0, claims: 0, losses: 0 }])
-})
 tap.test('a provider that does not answer holds up no other channel, nor the end of the server', async (t) => {
   const server = await notifyServer(t, { queue: { ...FAST.queue, concurrency: 2 } })
   const given: AbortSignal[] = []

@@ -277,6 +277,10 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     await becomes(server, id, 'sent')
     t.match(await stateOf(server, id), { provider: 'first', attempts: 1, sub: 'S', provider_id: /^email-/ })
     t.equal(last(server).id, id)
+    const counted = `insert into svc_catalog.svc_outbox (kind, "to", "from", sub, text, mode, attempts, claims, losses)
+      values ('email', 'a@example.com', 'b@example.com', 'Counted', 'x', 'sync', 7, 7, 7) returning attempts, claims, losses`
+    t.same(await rowsOf(server.databaseUrl, counted), [{ attempts: 0, claims: 0, losses: 0 }])
+    await rowsOf(server.databaseUrl, `delete from svc_catalog.svc_outbox where sub = 'Counted'`)
   },
   'stored.by-sql-checked': async (t, server) => {
     const { length } = server.email.handed
