@@ -4,9 +4,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import tap from 'tap'
-import { findPluginCommand, optionsOf } from '../../core/cli/plugin-command.js'
-import { found, fsck, QUIET, UNUSED } from '../kit/fsck.js'
-import { patience } from '../kit/patience.js'
+import { found, fsck, QUIET } from '../kit/fsck.js'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -95,19 +93,6 @@ function beginUpload({ url }: TestServer, id: string): { end(): void; readonly s
   req.write('first half, ')
   return { end: () => void req.end('second half'), status }
 }
-
-tap.test('without the plugin the command says so', async (t) => {
-  const folder = t.testdir({
-    'off.json': '{"plugins": {"filestore": false}}',
-    'wrong.json': '{"plugins": {"fielstore": {}}}',
-  })
-  const run = async (file: string) => {
-    const off = await findPluginCommand('fsck', optionsOf(['--config', file], { env: {}, cwd: folder }))
-    return off?.run({ ...UNUSED, signal: AbortSignal.timeout(patience(60_000)), print() {} })
-  }
-  await t.rejects(run('off.json'), /fsck is a command of the plugin "filestore", which the configuration does not load/)
-  await t.rejects(run('wrong.json'), /one mistake:\n.*fielstore/)
-})
 
 tap.test('stores that cannot be looked at, and one of another database', async (t) => {
   const dataDir = t.testdir({})

@@ -300,7 +300,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
       tables: [{ table: 'person', select_permissions: [{ role: 'user', permission: { columns: ['id'] } }] }],
     })
   },
-  'plugin.command': command('fsck', { code: 0, out: /^0 files, 0 blobs, 0 objects in the stores.*: clean\n$/ }),
+  'plugin.command': async (t, { rowhouse, write }) => {
+    t.match(await rowhouse('fsck'), { code: 0, out: /^0 files, 0 blobs, 0 objects in the stores.*: clean\n$/ })
+    await write('off.json', { plugins: { filestore: false } })
+    t.match(await rowhouse('fsck --config off.json'), {
+      code: 1,
+      out: '',
+      err: /fsck is a command of the plugin "filestore", which the configuration does not load/,
+    })
+    await write('wrong.json', { plugins: { fielstore: {} } })
+    t.match(await rowhouse('fsck --config wrong.json'), { code: 1, out: '', err: /one mistake:\n.*fielstore/ })
+  },
   'secret.hidden': async (t, { printed }) => {
     t.ok(printed().length > 5000)
     t.notMatch(printed(), ADMIN_SECRET)

@@ -4,6 +4,7 @@ import type { Test } from 'tap'
 import { area, type Case, refused } from '../kit/promises.js'
 import { ADMIN_SECRET, type Answered, type As, testServer, type TestServer } from '../kit/server.js'
 import { PROCESSES } from '../kit/several-processes.js'
+import { until } from '../kit/until.js'
 
 /** How large and how expensive one request may be. */
 const PROMISES = {
@@ -55,7 +56,7 @@ const padded = (bytes: number) => {
   return `${start}${' '.repeat(bytes - start.length - 1)}}`
 }
 const payload = (error: RegExp, path?: string) => refused('unexpected-payload', error, path).like as object
-const sixteenHundred = { status: 400, body: payload(/at most 1600 columns/) }
+const sixteenHundred = (path: string) => ({ status: 400, body: payload(/at most 1600 columns/, path) })
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
   'body.bytes': async (t, server) => {
@@ -171,12 +172,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
   },
   'columns.count': async (t, server) => {
     t.equal((await select(server, { order_by: ids(1600) })).status, 200, 'an admin')
-    for (const more of [{ columns: ids(1601) }, { order_by: ids(1601) }])
-      t.match(await select(server, more, USER), sixteenHundred)
-    t.match(await server.query('count', { table: 'item', distinct: ids(1601) }, USER), sixteenHundred)
+    for (const key of ['columns', 'order_by'])
+      t.match(await select(server, { [key]: ids(1601) }, USER), sixteenHundred(`$.args.${key}`))
+    const distinct = await server.query('count', { table: 'item', distinct: ids(1601) }, USER)
+    t.match(distinct, sixteenHundred('$.args.distinct'))
     const wildcard = (levels: number) => select(server, { columns: ['*.'.repeat(levels - 1) + '*'] }, USER)
     t.equal((await wildcard(5)).status, 200)
-    t.match(await wildcard(6), { status: 400, body: payload(/at most 5 levels/, '$.args.columns') })
+    for (const levels of [6, 400_000])
+      t.match(await wildcard(levels), { status: 400, body: payload(/at most 5 levels/, '$.args.columns') })
   },
   'order.columns': async (t, server) => {
     t.equal((await select(server, { order_by: ids(100) }, USER)).status, 200)
@@ -337,9 +340,25 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
       body: { path: '$', error: /limits\.newQueries/, code: 'too-many-requests', message: /limits\.newQueries/ },
     })
     t.equal(late?.headers.get('retry-after'), '1')
-    for (let id = 1; id < 5; id++) t.equal((await known(id, flooder)).status, 200, 'what is known')
+    const hits = await Promise.all(times(60, (id) => known(id, flooder)))
+    t.same(new Set(hits.map(({ status }) => status)), new Set([200]), 'what is known')
     t.equal((await novel(strict, 100, user(4))).status, 200, 'another user')
     t.equal((await novel(strict, 100, { ...flooder, role: 'guest' })).status, 200, 'the same id in another role')
+    t.equal((await novel(strict, 100, { role: 'user' })).status, 200, 'the role without an id')
+    const secret = times(3 * SHAPES, (i) => select(strict, { columns: [`secret${i}`] }, user(5)))
+    const statuses = (await Promise.all(secret)).map(({ status }) => status)
+    t.same(new Set(statuses), new Set([400, 429]), 'what is refused for its content counts as well')
+    const bare = (shape: number) => {
+      const args = { table: 'item', columns: ['id'], limit: 1, where: { $or: times(shape + 2, () => ({ id: 1 })) } }
+      return strict.bare('/v1/query', { method: 'POST', body: JSON.stringify({ type: 'select', args }) })
+    }
+    const anonymous = await Promise.all(times(3 * SHAPES, bare))
+    t.ok(
+      anonymous.some(({ status }) => status === 429),
+      'an address without credentials',
+    )
+    let shape = 200
+    await until('there is room again', async () => (await novel(strict, shape++, flooder)).status === 200)
     t.match((await strict.fetch('/metrics')).text, /rowhouse_compilations_refused_total [1-9]/)
   },
   'queries.admin': async (t, { strict }) => {
