@@ -1,9 +1,12 @@
 import { pathToFileURL } from 'node:url'
+import { runInNewContext } from 'node:vm'
 import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { Test } from 'tap'
 import { permit, setUpLibrary } from '../kit/library.js'
 import { area, type Case, type Expected, is, like, query, refused, type Step, text } from '../kit/promises.js'
 import { type As, type TestServer, testServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
 
 /** What can be a template beside plain queries, and how templates are described, measured and versioned. */
 const PROMISES = {
@@ -33,6 +36,7 @@ const PROMISES = {
   'openapi.methods': 'it offers GET for templates that read only',
   'openapi.role': 'it describes what the role may run, with the columns that the role may give',
   'openapi.page': 'GET /v1/openapi is a page for browsers',
+  'openapi.page-caller': 'the page sends requests as the caller whom its form names',
   'version.etag': 'a select by primary key answers with the version as ETag',
   'version.not-modified': 'a GET with that ETag in If-None-Match gets 304 without a body, until the row changes',
   'version.related': 'or a related row of the answer changes',
@@ -120,6 +124,11 @@ const VERSIONED = { table: 'versioned', where: { id: param('id') } }
 const documentOf = async (server: TestServer, as?: As) => (await server.fetch('/v1/openapi.json', {}, as)).body
 
 const IF_MATCH = { 'if-match': '"1"' }
+const validatorOf = (schema: object) =>
+  new Ajv2020({
+    strict: false,
+    formats: { int32: true, int64: true, uuid: true, 'date-time': true, date: true },
+  }).compile(schema)
 
 /** In order: later ones see what earlier ones left. */
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
@@ -358,6 +367,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.ok(names.includes('shouted'))
   },
   'openapi.valid': async (t, server) => {
+    const odd = ['a name / with signs', 'get_found']
+    const count = { type: 'count', args: { table: 'article', where: { id: param('id') } } }
+    for (const name of odd) await server.must('create_query_template', { name, template: count })
     const document = await documentOf(server)
     const validator = new Validator()
     t.same(await validator.validate(structuredClone(document)), { valid: true })
@@ -365,9 +377,31 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const operations = Object.values<object>(document.paths).flatMap((path) => Object.values(path))
     const all = operations.map(({ operationId }: { operationId?: string }) => operationId)
     t.equal(new Set(all).size, all.length)
+    t.equal(Object.keys(document.paths).length, (await server.fetch('/v1/template')).body.length)
+    t.ok(document.paths['/v1/template/a%20name%20%2F%20with%20signs'])
+    t.match((await server.fetch('/v1/template/a%20name%20%2F%20with%20signs?id=1', {}, ANN)).body, { count: 1 })
+    for (const name of odd) await server.must('drop_query_template', { name })
   },
   'openapi.parameters': async (t, server) => {
-    const { get } = (await documentOf(server)).paths['/v1/template/picked']
+    await server.must('create_query_template', {
+      name: 'authors',
+      template: {
+        type: 'select',
+        args: {
+          table: 'author',
+          columns: ['*', { name: 'articles', columns: ['*', { name: 'author', columns: ['id'] }] }],
+          where: { id: { $in: param('ids') }, data: { $contains: param('info', {}) } },
+          limit: param('n', 5),
+        },
+      },
+    })
+    const { paths } = await documentOf(server)
+    const { get } = paths['/v1/template/picked']
+    t.match(paths['/v1/template/authors'].get.parameters.slice(1), [
+      { name: 'ids', in: 'query', required: true, schema: { type: 'array', items: { type: ['integer', 'null'] } } },
+      { name: 'info', required: false, content: { 'application/json': {} } },
+      { name: 'n', required: false, schema: { type: ['integer', 'null'], default: 5 } },
+    ])
     t.match(get.parameters.slice(-2), [
       { name: 'ids', in: 'query', required: true, schema: { type: 'array', items: { type: ['integer', 'null'] } } },
       { name: 'most', in: 'query', required: false, schema: { type: 'integer', minimum: 2, default: 5 } },
@@ -393,6 +427,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       to: { type: 'string', pattern: '^[a-z]+$' },
       tags: { type: 'array', items: { type: 'integer' } },
     })
+    const valid = validatorOf(schema)
+    t.ok(valid({ objects: [{ label: 'x', tags: [1], note: null }] }), JSON.stringify(valid.errors))
+    t.notOk(valid({ objects: [{ tags: [1] }] }), 'a column without default is required')
+    t.notOk(valid({ objects: [{ label: 'x', double: 1 }] }), 'a generated column is none of them')
   },
   'openapi.response': async (t, server) => {
     const { paths } = await documentOf(server)
@@ -410,9 +448,24 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'application/json': { schema: { type: 'object', properties: { to: { type: 'string' } } } },
     })
     t.match(contentOf('add', 'post')['application/json'].schema.properties, { affected_rows: { type: 'integer' } })
+    const answer = await server.fetch('/v1/template/authors?ids=1&ids=2')
+    t.equal(answer.body.length, 2)
+    const valid = validatorOf(contentOf('authors', 'get')['application/json'].schema)
+    t.ok(valid(answer.body), JSON.stringify(valid.errors))
+    t.notOk(valid([{ ...answer.body[0], id: 'x' }]))
+    await server.must('drop_query_template', { name: 'authors' })
   },
   'openapi.methods': async (t, server) => {
+    await server.must('create_query_template', {
+      name: 'rename',
+      template: {
+        type: 'update',
+        args: { table: 'product', where: { id: param('id') }, $set: { label: param('label') } },
+      },
+    })
     const { paths } = await documentOf(server)
+    t.notOk(paths['/v1/template/rename'].get)
+    await server.must('drop_query_template', { name: 'rename' })
     t.same(Object.keys(paths['/v1/template/found']).sort(), ['get', 'post'])
     t.same(Object.keys(paths['/v1/template/add']), ['post'])
     t.same(Object.keys(paths['/v1/template/shouted']), ['post'])
@@ -427,7 +480,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       properties: { note: { type: ['string', 'null'] } },
       additionalProperties: false,
     })
-    t.same((await documentOf(server, NOBODY)).paths['/v1/template/by_title'], undefined)
+    t.same(Object.keys((await documentOf(server, NOBODY)).paths), ['/v1/template/attach', '/v1/template/shouted'])
   },
   'openapi.page': [
     {
@@ -437,6 +490,34 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       expected: { status: 200, headers: { 'content-type': /^text\/html/ } },
     },
   ],
+  'openapi.page-caller': async (t, server) => {
+    const fields = { secret: 's', token: '', role: 'customer', user: '7' }
+    const { text: script } = await server.fetch('/v1/openapi/assets/page.js')
+    const { text: html } = await server.fetch('/v1/openapi')
+    const asked: { requestInterceptor(request: { headers: object }): object }[] = []
+    const sent: object[] = []
+    const element = { addEventListener: () => undefined, hidden: false, textContent: '' }
+    const answers: Record<string, object> = { '/': { links: [] }, '/v1/openapi.json': { paths: {} } }
+    runInNewContext(script, {
+      document: { getElementById: () => element },
+      location: { pathname: '/v1/openapi' },
+      window: { top: null },
+      fetch: async (path: string, { headers }: { headers: object }) => {
+        sent.push(headers)
+        return { ok: true, json: async () => answers[path] }
+      },
+      FormData: function FormData() {
+        return Object.entries(fields)
+      },
+      SwaggerUIBundle: (options: (typeof asked)[number]) => asked.push(options),
+    })
+
+    await until('the page shows the document', () => asked.length > 0)
+    const headers = { 'X-Service-Admin-Secret': 's', 'X-Service-Role': 'customer', 'X-Service-User-Id': '7' }
+    t.same(asked[0]?.requestInterceptor({ headers: {} }), { headers })
+    t.same(sent.at(-1), headers)
+    for (const name in fields) t.match(html, `<input name="${name}"`)
+  },
   'version.etag': async (t, server) => {
     await server.must('set_table_version', { table: 'versioned', column: 'version' })
     await server.must('create_query_template', {

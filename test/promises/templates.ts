@@ -1002,7 +1002,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       body: '{"id": true}',
     }),
   ],
-  'rest.list-repeated': [rest('GET', 'listed?all=5&all=6', ids(1, 2, 5, 6))],
+  'rest.list-repeated': [
+    rest('GET', 'listed?all=5&all=6', ids(1, 2, 5, 6)),
+    make('by_tags', { type: 'count', args: { table: 'author', where: { tags: { $eq: param('tags') } } } }),
+    ...['tags=a&tags=b', 'tags=["a","b"]', 'tags={a,b}'].map((tags) =>
+      rest('GET', `by_tags?${tags}`, is({ count: 1 })),
+    ),
+    rest('GET', 'by_tags?tags=a', is({ count: 0 })),
+    query('drop_query_template', { name: 'by_tags' }, done),
+  ],
   'rest.list-json': [rest('GET', 'listed?all=[5,6]', ids(1, 2, 5, 6)), rest('GET', 'listed?all=[]', ids(1, 2))],
   'rest.list-one': [rest('GET', 'listed?all=5', ids(1, 2, 5))],
   'rest.repeat': [

@@ -17,7 +17,7 @@ const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const apiFile = (name: string): string => `build/test/api/${name}.test.js`
 
 /** Tests of the API that depend on what PostgreSQL does. */
-const OF_THE_DATABASE = ['files', 'hidden-rows', 'partitions', 'templates', 'writes-at-the-edge'].map(apiFile)
+const OF_THE_DATABASE = ['files', 'hidden-rows', 'partitions', 'writes-at-the-edge'].map(apiFile)
 const promiseFiles = (): readonly string[] => filesOf('promises')
 const apiFiles = (): readonly string[] => [...filesOf('api'), ...promiseFiles()]
 /** Names are quoted the same way for each. */
