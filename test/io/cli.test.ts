@@ -13,37 +13,6 @@ import { until } from '../kit/until.js'
 const SECRET = 'a secret for the tests of the command line'
 const ADMIN = { 'x-service-admin-secret': SECRET }
 
-t.test('help is there for the program and for each command, and mistakes get a hint', async (t) => {
-  const folder = await newFolder(t)
-
-  t.match(await run(folder, ['--help']), { code: 0, out: /dev .*\n.*start/ })
-  for (const command of [
-    'dev',
-    'start',
-    'migrate',
-    'sql',
-    'import',
-    'check',
-    'doctor',
-    'track',
-    'metadata',
-    'why',
-    'lint',
-    'advise',
-    'import-hasura',
-    'fsck',
-  ]) {
-    t.match(await run(folder, [command, '--help']), {
-      code: 0,
-      out: new RegExp(`rowhouse ${command}[^]*--config FILE`),
-    })
-  }
-  t.match(await run(folder, ['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
-  t.match(await run(folder, ['dve']), { code: 2, err: /did you mean dev\?/ })
-  t.match(await run(folder, ['dev', '--prot', '1']), { code: 2, err: /did you mean --port\?/ })
-  t.match(await run(folder, ['start', 'now']), { code: 2, err: /too many arguments/ })
-})
-
 t.test('init writes the files of a project, and keeps those that exist', async (t) => {
   const folder = await newFolder(t)
   const read = (name: string) => readFile(join(folder, name), 'utf8')
@@ -106,30 +75,6 @@ t.test('the scripts of init export metadata to where they migrate from', async (
     out: /applying metadata.json\n\+ table note\n {4}wider: role admin can use note\n[^]*applied\n/,
   })
   t.match(await script('metadata:apply', to), { code: 0, out: 'no differences\n' })
-})
-
-t.test('start guesses nothing: it wants a database, a way to authenticate, and no open door', async (t) => {
-  const folder = await newFolder(t)
-  const { url } = await freshDatabase(t)
-
-  t.match(await run(folder, ['start']), { code: 1, err: /set DATABASE_URL/ })
-  t.match(await run(folder, ['start'], { env: { DATABASE_URL: url } }), { code: 1, err: /ROWHOUSE_ADMIN_SECRET/ })
-  await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"prot": 1}, "plugins": {"qery": {}}}')
-  const wrong = await run(folder, ['check'], { env: { DATABASE_URL: url } })
-  t.match(wrong, { code: 1, err: /2 mistakes[^]*\$\.http[^]*prot[^]*\$\.plugins\.qery/ })
-})
-
-t.test('a port that is taken is named, with the settings that choose another', async (t) => {
-  const folder = await newFolder(t)
-  const { url } = await freshDatabase(t)
-  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
-  const first = await start(t, folder, ['start', '--port', '0'], { env })
-  const { port } = new URL(first.url)
-
-  const second = await run(folder, ['start', '--port', port], { env })
-  const taken = new RegExp(`^127\\.0\\.0\\.1:${port} is in use.*ROWHOUSE_PORT`)
-  t.match(second, { code: 1, err: taken })
-  t.match(await run(folder, ['dev', '--port', port]), { code: 1, err: taken }, 'dev does nothing before')
 })
 
 t.test('metadata travels between databases', async (t) => {
@@ -435,117 +380,6 @@ columns that user may not select:
   const variable = ['why', 'user', 'select', 'person', 'id=2', '--user', '1', '--session']
   t.match(await run(folder, [...variable, 'org=1'], { env }), { code: 2, err: /expected a session variable such as/ })
   t.match(await run(folder, [...variable, 'X-Service-Beta=true'], { env }), { code: 0, err: '' })
-})
-
-t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there are any', async (t) => {
-  const folder = await newFolder(t)
-  const { url, drop } = await freshDatabase()
-  t.teardown(drop)
-  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
-  await rowsOf(url, 'create table person (id int primary key, password text)')
-  await run(folder, ['track', '--all'], { env })
-  const metadata = JSON.parse((await run(folder, ['metadata', 'export'], { env })).out)
-  const permit = async (...permissions: object[]) => {
-    metadata.tables[0].select_permissions = permissions
-    await writeFile(join(folder, 'metadata.json'), JSON.stringify(metadata))
-    t.match(await run(folder, ['metadata', 'apply', 'metadata.json'], { env }), { code: 0 })
-  }
-  const select = (role: string, permission: object) => ({
-    role,
-    permission: { columns: '*', filter: {}, ...permission },
-  })
-  const limited = select('user', { limit: 5, allow_aggregations: true })
-  await permit(select('anonymous', {}), limited)
-
-  t.same(await run(folder, ['lint'], { env }), {
-    code: 1,
-    out: `error  permission person.anonymous.select ($.columns)  [readable-secret]
-  anonymous callers may read "password" of person, which looks like a secret
-  Remove "password" from the columns of the permission, or rename it if it is no secret.
-
-1 error; 1 more of a lower level (--level info shows all)
-`,
-    err: '',
-  })
-  const found = { rule: 'readable-secret', level: 'error', object: 'permission person.anonymous.select' }
-  const json = await run(folder, ['lint', '--json', '--level', 'error'], { env })
-  t.match({ ...json, out: JSON.parse(json.out) }, { code: 1, out: { findings: [found], rules: {} } })
-  const sarif = JSON.parse((await run(folder, ['lint', '--sarif', '--level', 'info'], { env })).out)
-  const [{ tool, results }] = sarif.runs
-  const uris = results.map((result: any) => result.locations[0].physicalLocation.artifactLocation.uri)
-  t.same(uris, ['metadata.json', 'metadata.json'])
-  t.same(
-    results.map((result: { ruleId: string; level: string }) => [result.ruleId, result.level]),
-    [
-      ['readable-secret', 'error'],
-      ['disclosing-aggregates', 'note'],
-    ],
-  )
-  t.ok(
-    results.every(({ ruleId }: { ruleId: string }) =>
-      tool.driver.rules.some(({ id }: { id: string }) => id === ruleId),
-    ),
-  )
-  await permit(limited)
-  t.match(await run(folder, ['lint'], { env }), {
-    code: 0,
-    out: 'no findings; 1 more of a lower level (--level info shows all)\n',
-  })
-  t.match(await run(folder, ['lint', '--level', 'bad'], { env }), { code: 2, err: /one of error, warning, info/ })
-})
-
-t.test('advise prints indexes with their costs, and asks a running server for calls', async (t) => {
-  const folder = await newFolder(t)
-  const { url, drop } = await freshDatabase()
-  t.teardown(drop)
-  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
-  await rowsOf(
-    url,
-    `create table note (id int primary key, user_id int, body text);
-    insert into note select i, i % 1000, repeat('x', 100) from generate_series(1, 20000) i; analyze note`,
-  )
-  await run(folder, ['track', '--all'], { env })
-  const server = await start(t, folder, ['start', '--port', '0'], { env })
-  const permission = { columns: '*', filter: { user_id: 'X-Service-User-Id' } }
-  await post(
-    server.url,
-    { type: 'create_select_permission', args: { table: 'note', role: 'user', permission } },
-    SECRET,
-  )
-
-  t.match(await run(folder, ['advise', '--try'], { env }), {
-    code: 0,
-    out: /^create index concurrently on public\.note \(user_id\);\n {2}filter of note \(user\) +cost \d+ -> \d+\n {2}checked with the index; about \d+ KiB for 20000 rows\n\n1 index for 1 statement\ncalls .* rowhouse advise URL\n$/,
-  })
-  t.match(await run(folder, ['advise', server.url], { env }), {
-    code: 0,
-    out: /not checked: use "try"[^]*\n1 index for 1 statement\n$/,
-  })
-  const template = { type: 'select', args: { table: 'note', columns: ['id'], where: { user_id: { param: 'user' } } } }
-  await post(server.url, { type: 'create_query_template', args: { name: 'of_user', template } }, SECRET)
-  t.match(await run(folder, ['advise'], { env }), { code: 0, out: / {2}template of_user \(\w+\) +calls unknown\n/ })
-  t.match(await run(folder, ['advise', server.url], { env }), {
-    code: 0,
-    out: / {2}template of_user \(\w+\) +0 calls\n/,
-  })
-  const json = await run(folder, ['advise', '--json'], { env })
-  t.match(JSON.parse(json.out), { advice: [{ table: 'note', checked: null }], left_out: 0 })
-  t.match(await run(folder, ['advise', server.url], { env: { ...env, ROWHOUSE_ADMIN_SECRET: 'wrong' } }), {
-    code: 1,
-    err: /answers 401/,
-  })
-  t.match(await run(folder, ['advise', 'nowhere'], { env }), { code: 1, err: /expected the URL/ })
-  const bare = { DATABASE_URL: url }
-  const without = await run(folder, ['advise', server.url], { env: bare })
-  t.match(without, { code: 1, err: /set ROWHOUSE_ADMIN_SECRET.*no .*admin-secret/ })
-  await mkdir(join(folder, '.rowhouse'))
-  await writeFile(join(folder, '.rowhouse/admin-secret'), `${SECRET}\n`)
-  t.match(await run(folder, ['advise', server.url], { env: bare }), { code: 0, out: /1 index for 2 statements/ })
-  const elsewhere = await run(folder, ['advise', 'http://rowhouse.invalid'], { env: bare })
-  t.match(elsewhere, { code: 1, err: /rowhouse\.invalid is another machine/ }, 'the secret stays on this machine')
-  t.equal(await server.stop(), 0)
-  const down = `cannot ask ${server.url}: no server listens there (ECONNREFUSED)\n`
-  t.same(await run(folder, ['advise', server.url], { env: bare }), { code: 1, out: '', err: down })
 })
 
 t.test('a database that dies under dev is started again, once', async (t) => {

@@ -1,4 +1,6 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { type Done, run, start as serve } from '../kit/command.js'
@@ -39,6 +41,7 @@ const PROMISES = {
   'lint.findings': 'lint prints findings and exits with 1',
   'lint.none': 'lint exits with 0 if there are none of its level',
   'advise.index': 'advise proposes the index that a filter needs',
+  'advise.server': 'advise URL asks a running server for calls, with the admin secret of this machine',
   'sql.rows': 'sql -c prints rows as a table',
   'sql.error': 'sql exits with 1 at the first error',
   'import.file': 'import loads a file of SQL, and leaves nothing of one that fails',
@@ -89,6 +92,17 @@ const command =
   async (t, { rowhouse }) =>
     void t.match(await rowhouse(line), expected)
 
+interface Sarif {
+  readonly tool: { readonly driver: { readonly rules: readonly { readonly id: string }[] } }
+  readonly results: readonly {
+    readonly ruleId: string
+    readonly level: string
+    readonly locations: readonly [
+      { readonly physicalLocation: { readonly artifactLocation: { readonly uri: string } } },
+    ]
+  }[]
+}
+
 const SELECT = { columns: ['id'], filter: { company_id: 'X-Service-User-Id' } }
 const permit = (table: string, permission: object) => ({
   type: 'create_select_permission',
@@ -107,6 +121,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     t.ok(names.length >= 16, names.join())
     for (const name of names)
       t.match(await rowhouse(`${name} --help`), { code: 0, out: new RegExp(`^rowhouse ${name}[^]*\n\n`) }, name)
+    const configured = names.filter((name) => !['init', 'bench'].includes(name))
+    for (const name of configured) t.match(await rowhouse(`${name} --help`), { out: /--config FILE/ }, name)
   },
   'help.version': command('--version', { code: 0, out: /^\d+\.\d+\.\d+\n$/, err: '' }),
   'mistake.command': command('dve', { code: 2, out: '', err: /there is no command "dve"; did you mean dev\?/ }),
@@ -129,9 +145,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     const env = { DATABASE_URL: databaseUrl }
     t.match(await run(folder, ['start', '--port', '0'], { env }), { code: 1, err: /ROWHOUSE_ADMIN_SECRET/ })
   },
-  'start.port': async (t, { rowhouse, url }) => {
+  'start.port': async (t, { folder, rowhouse, url }) => {
     const { port } = new URL(url)
-    t.match(await rowhouse(`start --port ${port}`), { code: 1, err: `${port} is in use` })
+    const taken = { code: 1, err: new RegExp(`^127\\.0\\.0\\.1:${port} is in use.*ROWHOUSE_PORT`) }
+    t.match(await rowhouse(`start --port ${port}`), taken)
+    t.match(await run(folder, ['dev', '--port', port]), taken, 'dev does nothing before')
   },
   'start.serves': async (t, { folder, databaseUrl }) => {
     const env = { DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET }
@@ -246,10 +264,37 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
       role: 'anonymous',
       permission: { columns: ['password'], filter: {} },
     })
-    t.match(await rowhouse('lint --level error'), { code: 1, out: /\[readable-secret\]\n[^]*\n1 error/ })
+    t.same(await rowhouse('lint'), {
+      code: 1,
+      out: `error  permission person.anonymous.select ($.columns)  [readable-secret]
+  anonymous callers may read "password" of person, which looks like a secret
+  Remove "password" from the columns of the permission, or rename it if it is no secret.
+
+1 error; 1 more of a lower level (--level info shows all)
+`,
+      err: '',
+    })
+    const found = { rule: 'readable-secret', level: 'error', object: 'permission person.anonymous.select' }
+    const json = await rowhouse('lint --json --level error')
+    t.match({ ...json, out: JSON.parse(json.out) }, { code: 1, out: { findings: [found], rules: {} } })
+    const [{ tool, results }] = JSON.parse((await rowhouse('lint --sarif --level info')).out).runs as [Sarif]
+    const shown = results.map(({ ruleId, level, locations: [place] }) => [
+      ruleId,
+      level,
+      place.physicalLocation.artifactLocation.uri,
+    ])
+    t.same(shown, [
+      ['readable-secret', 'error', 'metadata.json'],
+      ['unindexed-rule', 'note', 'metadata.json'],
+    ])
+    for (const { ruleId } of results) t.ok(tool.driver.rules.some(({ id }) => id === ruleId))
   },
   'lint.none': async (t, { rowhouse, must }) => {
     await must('drop_select_permission', { table: 'person', role: 'anonymous' })
+    t.match(await rowhouse('lint'), {
+      code: 0,
+      out: 'no findings; 1 more of a lower level (--level info shows all)\n',
+    })
     t.match(await rowhouse('lint --level error'), { code: 0, out: /^no findings/ })
     t.match(await rowhouse('lint --level bad'), { code: 2, err: /one of error, warning, info/ })
   },
@@ -257,8 +302,38 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     await must('bulk', [permit('entry', { columns: ['id'], filter: { owner: 'X-Service-User-Id' } })])
     t.match(await rowhouse('advise --try'), {
       code: 0,
-      out: /create index concurrently on public\.entry \(owner\);\n {2}filter of entry \(user\) +cost \d+ -> \d+\n/,
+      out: /^create index concurrently on public\.entry \(owner\);\n {2}filter of entry \(user\) +cost \d+ -> \d+\n {2}checked with the index; about \d+ KiB for 5000 rows\n\n1 index for 3 statements\n[^]*calls .* rowhouse advise URL\n$/,
     })
+    const json = await rowhouse('advise --json')
+    t.match(JSON.parse(json.out), { advice: [{ table: 'entry', checked: null }], left_out: 0 })
+  },
+  'advise.server': async (t, { rowhouse, must, url, folder, databaseUrl }) => {
+    t.match(await rowhouse(`advise ${url}`), {
+      code: 0,
+      out: /not checked: use "try"[^]*\n1 index for 3 statements\n(?:PostgreSQL does not know the size [^\n]*\n)?$/,
+    })
+    const template = { type: 'select', args: { table: 'entry', columns: ['id'], where: { owner: { param: 'owner' } } } }
+    await must('create_query_template', { name: 'of_owner', template })
+    t.match(await rowhouse('advise'), { code: 0, out: / {2}template of_owner \(\w+\) +calls unknown\n/ })
+    t.match(await rowhouse(`advise ${url}`), { code: 0, out: / {2}template of_owner \(\w+\) +0 calls\n/ })
+    t.match(await rowhouse(`advise ${url}`, { ROWHOUSE_ADMIN_SECRET: 'wrong' }), { code: 1, err: /answers 401/ })
+    t.match(await rowhouse('advise nowhere'), { code: 1, err: /expected the URL/ })
+    const bare = (at: string) => run(folder, ['advise', at], { env: { DATABASE_URL: databaseUrl } })
+    t.match(await bare(url), { code: 1, err: /set ROWHOUSE_ADMIN_SECRET.*no .*admin-secret/ })
+    const secret = join(folder, '.rowhouse/admin-secret')
+    await mkdir(join(folder, '.rowhouse'), { recursive: true })
+    await writeFile(secret, `${ADMIN_SECRET}\n`)
+    t.match(await bare(url), { code: 0, out: /1 index for 4 statements/ })
+    const elsewhere = await bare('http://rowhouse.invalid')
+    t.match(elsewhere, { code: 1, err: /rowhouse\.invalid is another machine/ }, 'the secret stays on this machine')
+    const gone = createServer().listen(0, '127.0.0.1')
+    await once(gone, 'listening')
+    const down = `http://127.0.0.1:${(gone.address() as AddressInfo).port}`
+    gone.close()
+    await once(gone, 'close')
+    const err = `cannot ask ${down}: no server listens there (ECONNREFUSED)\n`
+    t.same(await bare(down), { code: 1, out: '', err })
+    await rm(secret)
   },
   'sql.rows': async (t, { folder, databaseUrl }) => {
     const env = { DATABASE_URL: databaseUrl }
