@@ -4,8 +4,9 @@ import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { transformSync } from 'esbuild'
 
 /**
- * Makes `build/` of this folder small; `npm pack` runs it. Compresses pages as far as possible, and removes the comments of JavaScript, modules that have only types,
- * and declarations that no entry point of the package refers to. Other declarations keep their comments, which editors show.
+ * Makes `build/` of this folder small; `npm pack` runs it. Compresses pages as far as possible, and removes the comments of
+ * JavaScript, modules that have only types, and declarations that no entry point of the package refers to. Other
+ * declarations keep their comments, which editors show.
  */
 /** Pages are most of the package. */
 const BEST = { params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24 } }
