@@ -3,14 +3,14 @@ import { dirname, join } from 'node:path'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { transformSync } from 'esbuild'
 
+/** Pages are most of the package. */
+const BEST = { params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24 } }
+
 /**
  * Makes `build/` of this folder small; `npm pack` runs it. Compresses pages as far as possible, and removes the comments of
  * JavaScript, modules that have only types, and declarations that no entry point of the package refers to. Other
  * declarations keep their comments, which editors show.
  */
-/** Pages are most of the package. */
-const BEST = { params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24 } }
-
 const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly exports: Record<string, string> }
 const needed = new Set<string>()
 for (const entry of Object.values(exports)) follow(declarationOf(entry))
