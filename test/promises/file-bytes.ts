@@ -125,7 +125,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
       url.replace(/download=[^&]*/, 'download=x.exe'),
       url.replace(/download=[^&]*&/, ''),
       `${url}&download=x`,
-      url.replace(/signature=./, 'signature=_'),
+      url.replace(/signature=(.)/, (_: string, first: string) => `signature=${first === '_' ? '-' : '_'}`),
       url.replace(/signature=.*/, 'signature='),
       `${url}&signature=x`,
       url.replace(/expires=\d+&/, ''),
