@@ -10,7 +10,7 @@ const PROMISES = {
   'describe.keys': 'a key is described to a role that may select all of its columns',
   'describe.functions': 'functions have their arguments and results, for roles that may call them',
   'describe.operators': 'and each type the operators that a condition takes',
-  'describe.changed': 'a change of a permission is described at once, also within a bulk',
+  'describe.changed': 'a change of a permission is described immediately, also within a bulk',
   'dependents.rows': 'dependents counts the rows that refer to a row, and says what a delete does',
   'dependents.role': 'as far as the role sees them',
 } as const

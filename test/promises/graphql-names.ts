@@ -500,7 +500,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
     }
     t.same(await valuesOf('mood'), ['calm', 'wild', 'other'])
     t.same(await valuesOf('mood', ANN), ['calm', 'wild'])
-    t.equal(await valuesOf('flag'), undefined, 'a value that is no name')
+    t.equal(await valuesOf('flag'), undefined, 'a value that is not a name')
   },
   'enum.alpha': [
     {

@@ -7,7 +7,7 @@ const PROMISES = {
   'query.unknown-type': 'an unknown type is refused with its path',
   'query.missing-args': 'a query without args is refused',
   'query.not-json': 'a body that is not JSON is refused as such',
-  'query.not-object': 'a body that is no object is refused',
+  'query.not-object': 'a body that is not an object is refused',
   'query.unknown-key': 'an unknown key is refused with its path, so that a typing mistake is noticed',
   'query.error': 'an error has a path, a message and a code, and is JSON',
   'query.duplicate-key': 'a duplicate key is refused with its path',
