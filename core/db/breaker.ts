@@ -11,28 +11,44 @@ export interface Breaker {
   readonly isOpen: boolean
   /** @throws ServiceError 503 unavailable while the breaker is open */
   check(): void
-  /** Reports that a request got no connection. Starts a probe to find out whether the database responds. */
+  /** Reports that a request got no connection. Starts probes to find out whether the database responds. */
   failed(): void
   close(): void
 }
 
-/** Timeout of one probe, in milliseconds. With the pause it is below a second, so service resumes within one. */
-export const PROBE_MS = 500
+/** Maximum time to connect, and of a probe. A login over a slow network takes several round trips. */
+export const CONNECT_MS = 5000
+/** Time after which another probe starts, in milliseconds: the last one may wait for packets that were lost. */
+const LATE_MS = 1000
 const PAUSE_MS = 250
-/** Probes in a row that time out before the breaker opens: a single one may only mean that a machine is busy. */
-const LATE_PROBES = 2
+const TICK_MS = 100
+/**
+ * Ticks without a sign of life after which the breaker opens. Between two ticks the event loop has read what arrived, so
+ * time in which it was busy does not count.
+ */
+const SILENT_TICKS = 10
+/** Interval of log lines while it is open. */
+const REMIND_MS = 60_000
+
+/** What the breaker knows the database by. */
+export interface Evidence {
+  /** Queries the database, on a connection that is open or on a new one. Rejects within `CONNECT_MS` or so. */
+  probe(): Promise<void>
+  /** Returns whether any connection received something since the last call. */
+  heard(): boolean
+}
 
 /**
- * Creates a circuit breaker. A pool may have no free connection because slow queries hold all of them, so a failure
- * only starts a probe. A failed probe opens the breaker, at the second attempt if it timed out. Probes run one at a time
- * until the database responds. Logs one line when it opens and one when it closes.
- * @param probe connects separately and queries the database; rejects within `PROBE_MS`
+ * Creates a circuit breaker. A request that gets no connection only starts probes: slow queries may hold all connections.
+ * The breaker opens after a second in which no probe succeeded and no connection received anything, and closes with the
+ * next sign of life. Logs one line when it opens, one a minute while it is open, and one when it closes.
  */
-export function createBreaker(probe: () => Promise<void>, log: Logger, metrics?: Metrics): Breaker {
+export function createBreaker({ probe, heard }: Evidence, log: Logger, metrics?: Metrics): Breaker {
   const closing = new AbortController()
   let probing = false
-  let probedAt = -Infinity
+  let endedAt = -Infinity
   let openSince: number | undefined
+  let loggedAt = 0
   let cause: unknown
 
   metrics?.gauge(
@@ -43,30 +59,57 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics?:
     'max',
   )
 
-  async function run(): Promise<void> {
-    let late = 0
-    while (!closing.signal.aborted) {
-      const error = await probe().then(
-        () => undefined,
-        (reason: unknown) => reason,
-      )
-      probedAt = performance.now()
-      if (closing.signal.aborted) return
-      if (error === undefined || isAnswer(error)) {
-        if (openSince !== undefined)
-          log.warn({ ms: Math.round(probedAt - openSince) }, 'the database is available again')
-        openSince = undefined
-        return
-      }
-      cause = error
-      const isLate = (error as { readonly code?: string }).code === undefined
-      if (openSince === undefined && !(isLate && ++late < LATE_PROBES)) {
-        openSince = probedAt
-        log.warn({ error: messageOf(error) }, 'the database is unavailable')
-        log.debug({ err: error }, 'the last probe of the database failed')
-      }
-      await sleep(PAUSE_MS, undefined, { signal: closing.signal, ref: false }).catch(() => undefined)
+  function report(message: string): void {
+    loggedAt = performance.now()
+    const ms = openSince === undefined ? 0 : loggedAt - openSince
+    log.warn({ ...(ms > 0 ? { ms: Math.round(ms) } : {}), error: messageOf(cause) }, message)
+  }
+
+  function open(): void {
+    if (openSince !== undefined) {
+      if (performance.now() - loggedAt > REMIND_MS) report('the database is still unavailable')
+      return
     }
+    report('the database is unavailable')
+    openSince = loggedAt
+    log.debug({ err: cause }, 'the last probe of the database failed')
+  }
+
+  function shut(): void {
+    if (openSince === undefined) return
+    log.warn({ ms: Math.round(performance.now() - openSince) }, 'the database is available again')
+    openSince = undefined
+  }
+
+  /** Probes until one succeeds. */
+  async function run(): Promise<void> {
+    let silent = 0
+    let succeeded = false
+    const pause = (ms: number) => sleep(ms, undefined, { signal: closing.signal, ref: false }).catch(() => undefined)
+    const attempt = async () => {
+      try {
+        await probe()
+        succeeded = true
+      } catch (error) {
+        cause = error
+        succeeded ||= isAnswer(error)
+      }
+    }
+    heard()
+    cause = new Error('no answer within 1 s')
+    const ticks = setInterval(() => {
+      silent = heard() ? 0 : silent + 1
+      if (silent === 0) shut()
+      else if (silent >= SILENT_TICKS) open()
+    }, TICK_MS).unref()
+    while (!closing.signal.aborted) {
+      await Promise.race([attempt(), pause(LATE_MS)])
+      if (succeeded) break
+      await pause(PAUSE_MS)
+    }
+    clearInterval(ticks)
+    endedAt = performance.now()
+    if (succeeded) shut()
   }
 
   return {
@@ -77,7 +120,7 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics?:
       if (openSince !== undefined) throw unavailable(cause)
     },
     failed() {
-      if (probing || performance.now() - probedAt < PAUSE_MS) return
+      if (probing || performance.now() - endedAt < PAUSE_MS) return
       probing = true
       void run().finally(() => {
         probing = false
@@ -91,4 +134,5 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics?:
  * Returns whether an error proves that the database responds, e.g. too many connections or a failed login. A server
  * that is starting or stopping does not count.
  */
-const isAnswer = (error: unknown): boolean => error instanceof pg.DatabaseError && !/^(08|57P)/.test(error.code ?? '')
+export const isAnswer = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && !/^(08|57P)/.test(error.code ?? '')

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
-import { type Breaker, createBreaker, PROBE_MS } from './breaker.js'
+import { type Breaker, CONNECT_MS, createBreaker, isAnswer } from './breaker.js'
 import { limitAnswers, socketOf } from './limit-answers.js'
 import { ServiceError, unavailable } from '../errors.js'
 import { isFull } from './cell-query.js'
@@ -17,6 +17,10 @@ export interface Pool extends pg.Pool {
   readonly breaker: Breaker
   readonly purpose: string
   readonly waited: Database['waited']
+  /** Maximum time to wait for a connection, in milliseconds. Connecting goes on afterwards, for other requests. */
+  readonly waitMs: number
+  /** Sockets of the connections that are open, not counting those that are still connecting. */
+  readonly connected: ReadonlySet<Socket>
 }
 
 export interface StreamPoolOptions {
@@ -118,9 +122,17 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
   // Abandoned connections may still report that the database stops; that is not worth logging.
   let closing = false
   const pooled = isPooled(config)
+  const connectMs = Math.max(CONNECT_MS, config.poolWaitMs)
+  /** Open connections, with the bytes that each had received when last asked. */
+  const heardOf = new Map<Socket, number>()
+  const listen = (client: pg.ClientBase): void => {
+    const socket = socketOf(client)
+    heardOf.set(socket, socket.bytesRead)
+    socket.once('close', () => heardOf.delete(socket))
+  }
   const base = (purpose: string): pg.ClientConfig => ({
     application_name: `rowhouse ${purpose}`,
-    connectionTimeoutMillis: config.poolWaitMs,
+    connectionTimeoutMillis: connectMs,
     keepAlive: true,
     ...(pooled ? {} : SESSION),
   })
@@ -139,20 +151,26 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
       if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     })
     await client.connect()
+    listen(client)
     return client
   }
-  const breaker = createBreaker(
-    async () => {
-      const client = await single('probe', { connectionTimeoutMillis: PROBE_MS, query_timeout: PROBE_MS })
-      try {
-        await client.query('select 1')
-      } finally {
-        client.end().catch(() => undefined)
-      }
-    },
-    log,
-    metrics,
-  )
+  /** Asks on an idle connection, if there is one, and on one for probes, which it keeps. */
+  async function probe(): Promise<void> {
+    const idle = [main, admin].filter(hasIdle).slice(0, 1)
+    await Promise.any([probes, ...idle].map(mustAnswer)).catch(({ errors }: AggregateError) => {
+      throw errors.find(isAnswer) ?? errors[0]
+    })
+  }
+  function heard(): boolean {
+    let any = false
+    for (const [socket, before] of heardOf) {
+      if (socket.bytesRead === before) continue
+      heardOf.set(socket, socket.bytesRead)
+      any = true
+    }
+    return any
+  }
+  const breaker = createBreaker({ probe, heard }, log, metrics)
   const waited: Database['waited'] = (pool, ms) => waits.observe({ pool: poolName({ name }, pool) }, ms / 1000)
   const opened: Pool[] = []
   const pool = (
@@ -167,11 +185,11 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
       ...target,
       ...(stream ? { stream } : {}),
       ...timeouts(statementTimeoutMs),
-      connectionTimeoutMillis: waitMs,
       max,
       idleTimeoutMillis: 30_000,
       maxLifetimeSeconds: 1800,
     })
+    const connected = new Set<Socket>()
     const lost = (error: Error) => {
       if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     }
@@ -179,11 +197,15 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     // A connection can also fail while it is checked out without a running query.
     made.on('connect', (client) => {
       client.on('error', lost)
+      listen(client)
+      const socket = socketOf(client)
+      connected.add(socket)
+      socket.once('close', () => connected.delete(socket))
       if (!pooled) ownsSession(client)
       onConnect(client)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })
-    const pool = Object.assign(made, { breaker, purpose, waited })
+    const pool = Object.assign(made, { breaker, purpose, waited, waitMs, connected })
     opened.push(pool)
     const states = () => ({
       idle: made.idleCount,
@@ -195,6 +217,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', sizes.admin, config.statementTimeoutMs)
+  const probes = pool('probe', PROBES, connectMs)
   return {
     name,
     standbys: [],
@@ -205,7 +228,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     waited,
     pools,
     openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
-    openChecks: () => pool('checks', 1, config.statementTimeoutMs, {}, Math.min(config.poolWaitMs, PROBE_MS)),
+    openChecks: () => pool('checks', 1, config.statementTimeoutMs, {}, Math.min(config.poolWaitMs, CHECK_WAIT_MS)),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
     connect: (purpose) => (pooled ? single(purpose, SESSION, connectionTo(config.directUrl)) : single(purpose, {})),
     async close() {
@@ -213,6 +236,25 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
       breaker.close()
       await Promise.all(opened.map((each) => each.end()))
     },
+  }
+}
+
+/** Maximum number of probes at a time. */
+const PROBES = 5
+/** Maximum time that a check of a standby waits for its connection. */
+const CHECK_WAIT_MS = 500
+
+const hasIdle = ({ idleCount, waitingCount }: pg.Pool): boolean => idleCount > waitingCount
+
+async function mustAnswer(pool: pg.Pool): Promise<void> {
+  const client = await pool.connect()
+  let failed = true
+  try {
+    // pg supports `query_timeout` although its types do not.
+    await client.query({ text: 'select 1', query_timeout: CONNECT_MS } as pg.QueryConfig)
+    failed = false
+  } finally {
+    client.release(failed)
   }
 }
 
@@ -298,11 +340,11 @@ export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
   try {
     return await traced(
       () => ({ name: 'pool wait', attributes: { 'db.client.connection.pool.name': purpose } }),
-      () => pool.connect(),
+      () => (hasIdle(pool) ? pool.connect() : connectWithin(pool)),
     )
   } catch (cause) {
     pool.breaker.failed()
-    throw unavailable(cause, isWaitOver(cause) ? ALL_BUSY : undefined)
+    throw unavailable(cause, cause instanceof WaitOver && pool.connected.size >= pool.totalCount ? ALL_BUSY : undefined)
   } finally {
     pool.waited(purpose, performance.now() - since)
   }
@@ -310,9 +352,28 @@ export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
 
 const ALL_BUSY =
   'all connections to the database are busy, some perhaps waiting for a lock (database.poolSize, database.poolWaitMs)'
-/** Recognizes the error of pg's pool for "no free connection", as opposed to "cannot connect". */
-const isWaitOver = (cause: unknown): boolean =>
-  cause instanceof Error && cause.message === 'timeout exceeded when trying to connect'
+class WaitOver extends Error {}
+
+/** Waits for a connection as long as a request may. One that comes later goes to the pool. */
+async function connectWithin(pool: Pool): Promise<pg.PoolClient> {
+  const connecting = pool.connect()
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new WaitOver(`no connection within ${pool.waitMs} ms`)), pool.waitMs)
+  })
+  try {
+    return await Promise.race([connecting, late])
+  } catch (error) {
+    if (error instanceof WaitOver)
+      connecting.then(
+        (client) => client.release(),
+        () => undefined,
+      )
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+}
 
 /**
  * Asks PostgreSQL to cancel the query of a connection, which may have ended already. Skips a commit that waits for a

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { messageOf } from '../errors.js'
+import { CONNECT_MS } from './breaker.js'
 
 const ATTRIBUTES = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby']
 
@@ -50,8 +51,6 @@ export function createClient(url: string | undefined, config: pg.ClientConfig): 
   return new Client({ ...config, connectionString })
 }
 
-const PROBE_MS = 2000
-
 /** Returns a class of connections to the host that the session attributes fit. The choice holds until one fails. */
 function clientOf({ urls, wanted }: Hosts): typeof pg.Client {
   let chosen: Promise<Place> | undefined
@@ -61,8 +60,8 @@ function clientOf({ urls, wanted }: Hosts): typeof pg.Client {
       urls.map(async (connectionString) => {
         const client = new pg.Client({
           connectionString,
-          connectionTimeoutMillis: PROBE_MS,
-          query_timeout: PROBE_MS,
+          connectionTimeoutMillis: CONNECT_MS,
+          query_timeout: CONNECT_MS,
           application_name: 'rowhouse probe',
         })
         client.on('error', () => undefined)
@@ -120,7 +119,7 @@ const STATE = `select pg_is_in_recovery() as standby, current_setting('transacti
 async function mustFit(client: pg.Client, wanted: string): Promise<void> {
   if (wanted === 'any') return
   // pg supports `query_timeout` although its types do not.
-  const asked = { text: STATE, query_timeout: PROBE_MS } as pg.QueryConfig
+  const asked = { text: STATE, query_timeout: CONNECT_MS } as pg.QueryConfig
   const { rows } = await client.query<{ standby: boolean; frozen: boolean }>(asked)
   const { standby, frozen } = rows[0]!
   const fits = { 'read-write': !frozen, 'read-only': frozen, primary: !standby, standby }[wanted]

@@ -5,6 +5,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import pg from 'pg'
 import t, { type Test } from 'tap'
@@ -208,6 +209,34 @@ t.test('a database that refuses connections is answered for at once, and found a
   proxy.set({ kind: 'pass' })
   await until('the breaker closes', async () => (await breakerOf(server)) === 0)
   t.match(await server.query('select', ITEMS), { status: 200 })
+})
+
+t.test('a login that takes longer than a request waits is no outage', async (t) => {
+  const { server, proxy } = await startBehindProxy(t, { database: { poolWaitMs: 300 } })
+
+  proxy.set({ kind: 'delay', ms: 600 })
+  proxy.killAll()
+  await until('it is served again', async () => (await server.query('select', ITEMS)).status === 200)
+  await until('it is ready', async () => (await get(server, '/readyz')).status === 200)
+  t.equal(await breakerOf(server), 0)
+})
+
+t.test('while no connection can be opened, those that are open serve', async (t) => {
+  const { server, proxy } = await startBehindProxy(t)
+  t.match(await server.query('select', ITEMS), { status: 200 })
+
+  proxy.set({ kind: 'refuse' })
+  // More at once than there are connections, so that some are opened.
+  const many = await Promise.all(Array.from({ length: 20 }, () => server.query('count', { table: 'slow' })))
+  t.ok(
+    many.some(({ status }) => status === 503),
+    'some got none',
+  )
+  for (let i = 0; i < 30; i++) {
+    t.match(await server.query('select', ITEMS), { status: 200 })
+    t.equal(await breakerOf(server), 0)
+    await sleep(50)
+  }
 })
 
 t.test('a PostgreSQL that is restarted is found again without a restart of the server', async (t) => {

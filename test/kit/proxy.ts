@@ -5,7 +5,8 @@ import { Transform } from 'node:stream'
 /**
  * What happens to connections. `refuse`: new ones are reset; `hang`: nothing moves any more, in new ones and old;
  * `cut`: a connection is reset when so many bytes have come from the target since the mode was set; after so many `times`
- * everything passes again; `garble`: what the target answers to this text cannot be read, once.
+ * everything passes again; `garble`: what the target answers to this text cannot be read, once; `delay`: each piece takes
+ * so long, in both directions.
  */
 export type Mode =
   | { readonly kind: 'pass' }
@@ -13,6 +14,7 @@ export type Mode =
   | { readonly kind: 'hang' }
   | { readonly kind: 'cut'; readonly afterBytes: number; readonly times?: number }
   | { readonly kind: 'garble'; readonly after: string }
+  | { readonly kind: 'delay'; readonly ms: number }
 
 export interface Proxy {
   /** The target's URL, by way of the proxy. */
@@ -54,8 +56,9 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
       upstream.destroy()
     }
     for (const socket of [client, upstream]) socket.on('error', end).on('close', end)
-    client.pipe(gate((chunk) => look(chunk, client))).pipe(upstream)
-    upstream.pipe(gate((chunk) => count(chunk, client))).pipe(client)
+    const delay = () => (mode.kind === 'delay' ? mode.ms : 0)
+    client.pipe(gate((chunk) => look(chunk, client), delay)).pipe(upstream)
+    upstream.pipe(gate((chunk) => count(chunk, client), delay)).pipe(client)
     if (mode.kind === 'hang') stop(client, upstream)
   })
 
@@ -123,12 +126,17 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
   return proxy
 }
 
-/** Passes everything on, after showing it. */
-function gate(look: (chunk: Buffer) => void): Transform {
+/** Passes everything on, after showing it. @param delay milliseconds that it waits first */
+function gate(look: (chunk: Buffer) => void, delay: () => number): Transform {
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      look(chunk)
-      done(null, chunk)
+      const pass = () => {
+        look(chunk)
+        done(null, chunk)
+      }
+      const ms = delay()
+      if (ms === 0) pass()
+      else setTimeout(pass, ms)
     },
   })
 }
