@@ -96,10 +96,11 @@ export class Plans {
       this.found.add(hit)
       return hit
     }
-    const made = await snapshot.cache.getOrCompile(key, async () => {
+    const compile = async () => {
       this.chargeNewQuery(caller)
       return (await this.work(snapshot, task)) as Compiled
-    })
+    }
+    const made = await snapshot.cache.getOrCompile(key, compile, caller)
     this.branded.add(made)
     return made
   }
@@ -113,10 +114,11 @@ export class Plans {
     const key = JSON.stringify([task.role, task.planner, task.shape])
     const known = snapshot.prepared.get(key)
     if (known !== undefined) return known
-    return snapshot.prepared.getOrCompile(key, async () => {
+    const prepare = async () => {
       this.chargeNewQuery(caller)
       return this.work(snapshot, task, patient)
-    })
+    }
+    return snapshot.prepared.getOrCompile(key, prepare, caller)
   }
 
   /** Returns the plan of a request, authorized for the role. It is not cached. */

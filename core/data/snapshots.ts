@@ -9,6 +9,7 @@ import { encodeCatalog } from '../compile/encoded.js'
 import type { Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, withClient } from '../db/database.js'
 import { alone } from '../processes/siblings.js'
+import { SharedCache } from '../shared-cache.js'
 
 /** Maintains the current snapshot and follows changes of the database. */
 export interface Snapshots {
@@ -219,54 +220,40 @@ const bytesOf = ({ statements }: Compiled): number =>
   2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)
 
 /**
- * Results compiled for one snapshot. Evicts entries that were not used since the last check (the clock algorithm). A
- * new snapshot starts with an empty cache, so nothing is invalidated. Concurrent requests for the same key share the
- * work.
+ * Results compiled for one snapshot. A new snapshot starts with an empty cache, so nothing is invalidated. Concurrent
+ * requests for the same key share the work.
  */
 export class CompileCache<T> {
-  private readonly entries = new Map<string, { readonly value: T; readonly bytes: number; used: boolean }>()
+  private readonly results: SharedCache<T>
   private readonly pending = new Map<string, Promise<T>>()
-  private bytes = 0
 
   /** @param bytesOf estimates the memory of a value */
   constructor(
     private readonly bytesOf: (value: T) => number,
-    private readonly maxBytes = 64 * 1024 * 1024,
-  ) {}
-
-  get(key: string): T | undefined {
-    const entry = this.entries.get(key)
-    if (!entry) return undefined
-    entry.used = true
-    return entry.value
+    maxBytes = 64 * 1024 * 1024,
+  ) {
+    this.results = new SharedCache(maxBytes)
   }
 
-  /** Returns the cached result, or compiles once for all concurrent callers. Failures are not cached. */
-  async getOrCompile(key: string, compile: () => Promise<T>): Promise<T> {
+  get(key: string): T | undefined {
+    return this.results.get(key)
+  }
+
+  /**
+   * Returns the cached result, or compiles once for all concurrent callers. Failures are not cached.
+   * @param caller owner of the result
+   */
+  async getOrCompile(key: string, compile: () => Promise<T>, caller?: string): Promise<T> {
     const pending = this.pending.get(key)
     if (pending) return pending
     const started = compile()
     this.pending.set(key, started)
     try {
       const value = await started
-      this.put(key, value)
+      this.results.set(key, value, this.bytesOf(value), caller)
       return value
     } finally {
       this.pending.delete(key)
-    }
-  }
-
-  put(key: string, value: T): void {
-    const bytes = 2 * key.length + this.bytesOf(value) + 500
-    this.entries.set(key, { value, bytes, used: false })
-    this.bytes += bytes
-    for (const [oldest, entry] of this.entries) {
-      if (this.bytes <= this.maxBytes) return
-      this.entries.delete(oldest)
-      if (entry.used) {
-        entry.used = false
-        this.entries.set(oldest, entry)
-      } else this.bytes -= entry.bytes
     }
   }
 }

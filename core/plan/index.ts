@@ -70,3 +70,4 @@ export {
   rowsOf,
   stringifyJson,
 } from '../json/parse.js'
+export { SharedCache } from '../shared-cache.js'

@@ -2,12 +2,12 @@ import { setImmediate } from 'node:timers/promises'
 import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
 import type { Data } from '../data/data.js'
 import type { Call, Operations, Request, Steps } from '../data/operations.js'
-import { CompileCache } from '../data/snapshots.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
 import type { Op } from '../plan/ir.js'
 import { type Names, namesFor } from '../plan/names.js'
 import { permissionRole } from '../session.js'
+import { SharedCache } from '../shared-cache.js'
 import { type JsonSchema, tablesOf } from './answer-schema.js'
 import { assertExpected } from './expectation.js'
 import type { Place } from './places.js'
@@ -97,20 +97,20 @@ function plannerFor({ data, operations }: StepTools, call: Call): StepPlanner {
   const catalog = data.catalogFor(call)
   const names = namesFor(permissionRole(call.session), catalog)
   let known = plans.get(names)
-  if (!known) plans.set(names, (known = new CompileCache((op) => 2 * JSON.stringify(op).length, MAX_BYTES)))
+  if (!known) plans.set(names, (known = new SharedCache(MAX_BYTES)))
   const plan = (request: Request): Op => {
     const key = JSON.stringify([request.planner, request.shape])
     const hit = known.get(key)
     if (hit) return hit
     const made = data.plan(request, names)
-    known.put(key, made)
+    known.set(key, made, 2 * JSON.stringify(made).length, call.session.caller)
     return made
   }
   return { operations, find: tablesOf(names), plan }
 }
 
 /** Plans of requests for checks, by the names that they were planned with. */
-const plans = new WeakMap<Names, CompileCache<Op>>()
+const plans = new WeakMap<Names, SharedCache<Op>>()
 /** For each role. */
 const MAX_BYTES = 1024 * 1024
 

@@ -30,8 +30,8 @@ import {
   textOf,
 } from './execute.js'
 import { graphiql } from './page/index.js'
-import { persistedDocuments } from './persisted.js'
-import { invalid, isGiven } from './plan/input.js'
+import { type FoundDocument, persistedDocuments } from './persisted.js'
+import { isGiven } from './plan/input.js'
 import type { Dialect } from './plan/names.js'
 import type { Failure, PrepareShape } from './plan/prepare.js'
 
@@ -51,7 +51,7 @@ interface Outcome {
 /** Serves `/v1alpha1/graphql`, `/v1/graphql` and `/v1beta1/relay`. */
 export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): void {
   const { router } = host
-  const documentOf = persistedDocuments(config)
+  const documents = persistedDocuments(config)
   const limitsOf = ({ role }: Session) => ({ ...config.limits, ...config.roles[role] }) as typeof config.limits
 
   const run = async (
@@ -76,9 +76,12 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       digitsAsText: dialect !== 'alpha' && (digits === '' ? config.digitsAsText : digits === 'true'),
       streams,
     }
+    let found: FoundDocument
     let request: GraphqlRequest
     try {
-      request = readRequest(body, limits.maxBytes, (from) => documentOf(from, session.role))
+      if (!isObject(body)) throw parseFailed('expecting an object with the key query', '$')
+      found = documents.find(body, session, limits.maxBytes) ?? noQuery()
+      request = readRequest(body, found.text)
       if (!explain) call = withDryRun(body, call)
     } catch (error) {
       return { ...failed(ctx, error, dialect, path), malformed: true }
@@ -86,6 +89,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     try {
       if (explain) return { status: 200, body: await explainGraphql(data, request, options, call, analyze) }
       const result = await executeGraphql(data, request, options, call, readOnly)
+      documents.register(found, session)
       const failedAt = (position: Position, error: unknown) => failed(ctx, error, dialect, path, position).body
       return { status: 200, body: withData(result, failedAt, call) }
     } catch (error) {
@@ -249,15 +253,11 @@ function withData(data: DataText, failedAt: (position: Position, error: unknown)
   return { ...data, chunks: withErrors() }
 }
 
-function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) => string | undefined): GraphqlRequest {
-  if (!isObject(body)) throw parseFailed('expecting an object with the key query', '$')
-  const { operationName, variables } = body
-  const query = textOf(body)
-  if (query === undefined) throw parseFailed("the key 'query' is missing or not a string", '$.query')
-  if (Buffer.byteLength(query) > maxBytes) {
-    const message = `the document is longer than ${maxBytes} bytes (plugins.graphql.limits.maxBytes)`
-    throw invalid(message, '$.query')
-  }
+function noQuery(): never {
+  throw parseFailed("the key 'query' is missing or not a string", '$.query')
+}
+
+function readRequest({ operationName, variables }: JsonObject, text: string): GraphqlRequest {
   if (isGiven(operationName) && typeof operationName !== 'string') {
     throw parseFailed('expecting a string', '$.operationName')
   }
@@ -265,7 +265,7 @@ function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) =>
     throw parseFailed('expecting an object', '$.variables')
   }
   return {
-    text: query,
+    text,
     variables: isGiven(variables) && isObject(variables) ? variables : Object.create(null),
     operationName: typeof operationName === 'string' && operationName !== '' ? operationName : undefined,
   }

@@ -1,57 +1,73 @@
 import { createHash } from 'node:crypto'
-import { isAdmin, serviceError } from 'rowhouse'
-import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
+import { isAdmin, serviceError, type Session } from 'rowhouse'
+import { isObject, type Json, type JsonObject, SharedCache } from 'rowhouse/plan'
 import type { GraphqlConfig } from './config.js'
+import { invalid } from './plan/input.js'
 
-/**
- * Finds the document of a request: its own, or a configured or registered one that the request names.
- * @throws ServiceError 400 for an unknown document, and, with `onlyListed`, for one that is not configured
- */
-export type FindDocument = (body: JsonObject, role: string) => string | undefined
+export interface FoundDocument {
+  readonly text: string
+  /** Hash under which the client wants it to be kept; absent: it is known, or has none. */
+  readonly hash?: string
+}
 
-export function persistedDocuments({ operations, onlyListed, maxPersisted }: GraphqlConfig): FindDocument {
+export interface Documents {
+  /**
+   * Finds the document of a request: its own, or a configured or registered one that the request names.
+   * @throws ServiceError 400 for one that is too long or unknown, and, with `onlyListed`, for one that is not configured
+   */
+  find(body: JsonObject, session: Session, maxBytes: number): FoundDocument | undefined
+  /** Keeps a valid document under its hash. */
+  register(found: FoundDocument, session: Session): void
+}
+
+/** Memory for documents that clients registered, in bytes. */
+const MOST_BYTES = 16 * 2 ** 20
+
+export function persistedDocuments({ operations, onlyListed, maxPersisted }: GraphqlConfig): Documents {
   const listed = new Map<string, string>()
   for (const [name, text] of Object.entries(operations)) {
     listed.set(name, text)
     listed.set(hashOf(text), text)
   }
-  /** Documents that clients registered, the least recently used first. */
-  const registered = new Map<string, string>()
+  const registered = new SharedCache<string>(MOST_BYTES)
+  const known = (id: string): string | undefined =>
+    listed.get(id) ?? listed.get(id.replace(/^sha256:/, '')) ?? registered.get(id)
 
-  function find(id: string): string | undefined {
-    const known = listed.get(id) ?? listed.get(id.replace(/^sha256:/, ''))
-    const text = known ?? registered.get(id)
-    if (known === undefined && text !== undefined) register(id, text)
-    return text
-  }
-
-  function register(hash: string, text: string): void {
-    registered.delete(hash)
-    registered.set(hash, text)
-    if (registered.size > maxPersisted) registered.delete(registered.keys().next().value as string)
-  }
-
-  return (body, role) => {
-    const { query } = body
-    const hash = hashIn(body['extensions'])
-    const id = typeof body['documentId'] === 'string' ? body['documentId'] : hash
-    const given = typeof query === 'string' ? query : undefined
-    const text = given ?? (id === undefined ? undefined : find(id))
-    if (text === undefined && id !== undefined) {
-      throw serviceError('PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound', '$')
-    }
-    if (text === undefined) return undefined
-    if (onlyListed && !isAdmin({ role }) && !listed.has(hashOf(text))) {
-      throw serviceError('permission-denied', 'only listed documents may be run here', '$.query')
-    }
-    if (given !== undefined && hash !== undefined) {
+  return {
+    find(body, session, maxBytes) {
+      const { query } = body
+      const given = typeof query === 'string' ? query : undefined
+      if (given !== undefined) mustFit(given, maxBytes)
+      const hash = hashIn(body['extensions'])
+      const id = typeof body['documentId'] === 'string' ? body['documentId'] : hash
+      const text = given ?? (id === undefined ? undefined : known(id))
+      if (text === undefined && id !== undefined) {
+        throw serviceError('PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound', '$')
+      }
+      if (text === undefined) return undefined
+      mustFit(text, maxBytes)
+      if (onlyListed && !isAdmin(session) && !listed.has(hashOf(text))) {
+        throw serviceError('permission-denied', 'only listed documents may be run here', '$.query')
+      }
+      if (given === undefined || hash === undefined) return { text }
       if (hashOf(given) !== hash) {
         throw serviceError('parse-failed', 'the hash does not match the document', '$.extensions')
       }
-      if (maxPersisted > 0) register(hash, given)
-    }
-    return text
+      return { text, hash }
+    },
+    register({ text, hash }, { caller }) {
+      if (hash === undefined || maxPersisted === 0 || registered.get(hash) !== undefined) return
+      registered.set(hash, text, Math.max(2 * text.length, MOST_BYTES / maxPersisted - ENTRY_BYTES), caller)
+    },
   }
+}
+
+/** Memory of an entry besides its text, in bytes. */
+const ENTRY_BYTES = 1024
+
+function mustFit(text: string, maxBytes: number): void {
+  if (text.length <= maxBytes && Buffer.byteLength(text) <= maxBytes) return
+  throw invalid(`the document is longer than ${maxBytes} bytes (plugins.graphql.limits.maxBytes)`, '$.query')
 }
 
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')

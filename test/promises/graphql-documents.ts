@@ -30,6 +30,7 @@ const PROMISES = {
   'persisted.unknown': 'an unknown hash is PersistedQueryNotFound',
   'persisted.wrong-hash': 'a hash that does not match the document is refused',
   'persisted.name': 'a configured document is run by its name',
+  'persisted.refused': 'a document that is refused is not kept: too long, not valid, or without permission',
   'persisted.most': 'the documents used least recently are forgotten',
   'listed.only': 'with onlyListed, roles run configured documents only, by name, hash or text; an admin runs any',
   'fragment.named': 'named and inline fragments, with and without a type',
@@ -263,6 +264,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     raw('{"documentId": "by_name", "variables": {"name": "Ann"}}', data({ author: ids(1) })),
     get({ documentId: 'by_name', variables: '{"name": "Bob"}' }, data({ author: ids(2) })),
   ],
+  'persisted.refused': async (t, server) => {
+    if (PROCESSES > 1) return
+    const send = async (body: object) =>
+      (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify(body) }, GUEST)).body
+    const long = `#${'x'.repeat(300_000)}\n{ author { id } }`
+    for (const query of [long, '}}}', '{ author { nothing } }', '{ secrets { id } }']) {
+      t.match(await send({ query, ...hashed(query) }), { errors: [{ message: /./ }] })
+      t.match(await send(hashed(query)), { errors: [{ message: 'PersistedQueryNotFound' }] }, query.slice(0, 30))
+    }
+  },
   'persisted.most': async (t, server) => {
     if (PROCESSES > 1) return
     const { send } = await strict(t, server)
@@ -684,7 +695,7 @@ export const graphqlDocuments = area('graphql-documents', {
         '`maxBatch`': 'batch.limit',
         '`operations`': 'persisted.name',
         '`onlyListed`': 'listed.only',
-        '`maxPersisted`': 'persisted.most',
+        '`maxPersisted`': ['persisted.most', 'persisted.refused'],
         '`introspection`': 'introspection.off',
       },
     },
