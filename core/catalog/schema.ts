@@ -97,7 +97,7 @@ create table svc_catalog.svc_query_template (
 );
 
 -- Responses to requests with an Idempotency-Key. A repeated request gets the same response until expires_at. content_type is
--- null for JSON.
+-- null for JSON. counted_as is a hash of the caller whose quota it counts against; null for callers without limits.
 create table svc_catalog.svc_kept_answer (
   caller text not null,
   key text not null,
@@ -106,10 +106,12 @@ create table svc_catalog.svc_kept_answer (
   content_type text,
   body bytea not null,
   expires_at timestamptz not null,
+  counted_as bytea,
   primary key (caller, key)
 );
 -- Serves the deletion of expired responses.
 create index svc_kept_answer_expired on svc_catalog.svc_kept_answer (expires_at);
+create index svc_kept_answer_counted on svc_catalog.svc_kept_answer (counted_as) where counted_as is not null;
 
 -- A statement calls this function when a written row fails its permission check. It is volatile, so that PostgreSQL never
 -- calls it ahead.

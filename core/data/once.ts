@@ -1,8 +1,9 @@
 import type { Logger } from 'pino'
 import type { Answer, KeptAnswer } from '../answer.js'
-import { serviceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import { type KeyedRequest, ownerOf, sha256 } from '../keyed-request.js'
 import type { Infer, Schema } from '../schema.js'
+import { SharedCache } from '../shared-cache.js'
 import type { Data } from './data.js'
 import type { Call } from './operations.js'
 
@@ -27,6 +28,13 @@ export const idempotencyConfig = {
       description:
         'Maximum size of an answer to a request with an `Idempotency-Key`, in bytes. A request with a larger answer fails with 400 and has no effect.',
     },
+    maxCallerBytes: {
+      type: 'integer',
+      minimum: 1024,
+      default: 16 * 2 ** 20,
+      description:
+        'Maximum size of all answers that are kept for one caller (a user in a role, otherwise an address), in bytes. Each counts 1 KiB more than it has. Further requests with an `Idempotency-Key` fail with 429 until older answers expire. The role admin has no limit.',
+    },
   },
 } as const satisfies Schema
 export type IdempotencyConfig = Infer<typeof idempotencyConfig>
@@ -38,11 +46,17 @@ export interface Once extends Pick<Data, 'once' | 'isKept'> {
   close(): Promise<void>
 }
 
+/** @param processes number of processes that share the quotas of callers */
 export function createOnce(
   { query, transaction, undone }: Pick<Data, 'query' | 'transaction'> & { readonly undone: Data['transaction'] },
-  { keepHours, maxAnswerBytes }: IdempotencyConfig,
+  { keepHours, maxAnswerBytes, maxCallerBytes }: IdempotencyConfig,
   log: Logger,
+  processes: number,
 ): Once {
+  const quota = createQuota(maxCallerBytes, processes, async (countedAs) => {
+    const [sum] = await query<{ bytes: number }>(SUM, [countedAs])
+    return sum?.bytes ?? 0
+  })
   let closed = false
   let timer: NodeJS.Timeout | undefined
   let pruning: Promise<void> | undefined
@@ -61,23 +75,27 @@ export function createOnce(
     fn: (call: Call) => Promise<A>,
   ): Promise<A | KeptAnswer> {
     const { key } = keyed
+    const { caller } = call.session
     const owner = ownerOf(call.session)
     const hash = keyed.hash(call.session)
+    const countedAs = caller === undefined ? null : sha256(caller)
     return transaction(call, async (inner) => {
       const within = inner.transaction
       const [lock] = await query<{ taken: boolean }>(LOCK, [lockOf(owner, key)], within)
       if (!lock?.taken) throw inProgress()
-      const [kept] = await query<Kept>(FIND, [owner, key], within)
-      if (kept) {
-        if (!kept.hash.equals(hash)) throw reused()
+      const [found] = await query<Kept>(FIND, [owner, key], within)
+      if (found) {
+        if (!found.hash.equals(hash)) throw reused()
         call.headers?.set('Idempotency-Replayed', 'true')
-        const { body, status, type } = kept
+        const { body, status, type } = found
         return { kind: 'text', text: body.toString(), status, contentType: type ?? undefined }
       }
+      const take = countedAs ? await quota.admit(countedAs) : () => {}
       const answer = await fn(inner)
       const bytes = bytesOf(answer, maxAnswerBytes)
       const { status = 200, contentType = null } = answer
-      await query(KEEP, [owner, key, hash, status, contentType, bytes, keepHours], within)
+      const kept = await query(KEEP, [owner, key, hash, status, contentType, bytes, keepHours, countedAs], within)
+      if (kept.length > 0) take(bytes.length)
       return answer
     })
   }
@@ -120,12 +138,23 @@ const LOCK = 'select pg_try_advisory_xact_lock($1::bigint) as taken'
 const FIND = `
 select request_hash as hash, status, content_type as type, body from svc_catalog.svc_kept_answer
 where caller = $1 and key = $2 and expires_at > now()`
-/** An expired key may be used again. */
+/**
+ * Keeps nothing for a request of a caller with limits that changed nothing, because it may as well run again. An expired
+ * key may be used again.
+ */
 const KEEP = `
-insert into svc_catalog.svc_kept_answer (caller, key, request_hash, status, content_type, body, expires_at)
-values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7))
+insert into svc_catalog.svc_kept_answer (caller, key, request_hash, status, content_type, body, expires_at, counted_as)
+select $1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7), $8::bytea
+where $8::bytea is null or pg_current_xact_id_if_assigned() is not null
 on conflict (caller, key) do update set request_hash = excluded.request_hash, status = excluded.status,
-  content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at`
+  content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at,
+  counted_as = excluded.counted_as
+returning 1`
+/** What each answer counts besides its size, in bytes. */
+const EACH = 1024
+const SUM = `
+select coalesce(sum(length(body) + ${EACH}), 0)::float8 as bytes from svc_catalog.svc_kept_answer
+where counted_as = $1 and expires_at > now()`
 
 const PRUNE_MS = 60_000
 const BATCH = 1000
@@ -147,6 +176,54 @@ function bytesOf(answer: Answer, maxBytes: number): Buffer {
   if (bytes.length <= maxBytes) return bytes
   const message = `the answer has ${bytes.length} bytes, and at most ${maxBytes} are kept for an Idempotency-Key (idempotency.maxAnswerBytes)`
   throw serviceError('answer-too-large', message, HEADER)
+}
+
+interface Quota {
+  /**
+   * @returns takes bytes of what is left, or throws as well, before the commit
+   * @throws ServiceError 429 too-many-requests: nothing is left
+   */
+  admit(caller: Buffer): Promise<(bytes: number) => void>
+}
+
+const RECOUNT_MS = 60_000
+/** A caller that has nothing left is counted again no sooner. */
+const REFUSE_MS = 1000
+/** Memory for the counts of callers. A caller that is forgotten is counted again. */
+const COUNTS_BYTES = 4 * 2 ** 20
+
+/**
+ * Limits the bytes that a caller may leave. The database is asked once a minute; in between a process may spend its part
+ * of what was left.
+ */
+function createQuota(most: number, processes: number, sum: (caller: Buffer) => Promise<number>): Quota {
+  const counts = new SharedCache<{ left: number; readonly until: number }>(COUNTS_BYTES)
+
+  return {
+    async admit(caller) {
+      const key = caller.toString('base64')
+      const now = performance.now()
+      let count = counts.get(key)
+      if (!count || count.until < now || (count.left < EACH && count.until - RECOUNT_MS + REFUSE_MS < now)) {
+        count = { left: (most - (await sum(caller))) / processes, until: now + RECOUNT_MS }
+        counts.set(key, count, 0, key)
+      }
+      const own = count
+      const mustHave = (bytes: number): void => {
+        if (own.left < bytes) throw usedUp(most)
+      }
+      mustHave(EACH)
+      return (bytes) => {
+        mustHave(bytes + EACH)
+        own.left -= bytes + EACH
+      }
+    },
+  }
+}
+
+function usedUp(most: number): ServiceError {
+  const message = `the answers that are kept for the keys of this caller may have at most ${most} bytes (idempotency.maxCallerBytes)`
+  return serviceError('too-many-requests', message, HEADER, { retryAfter: RECOUNT_MS / 1000 })
 }
 
 const HEADER = '$.headers.Idempotency-Key'

@@ -291,7 +291,12 @@ export async function openData(database: Database, options: DataOptions): Promis
     )
   const undoneTransaction: Data['transaction'] = (call, fn) =>
     transactionOn((use) => withClient(database.main, use), call, fn, { undo: true })
-  const once = createOnce({ query, transaction, undone: undoneTransaction }, options.idempotency, log)
+  const once = createOnce(
+    { query, transaction, undone: undoneTransaction },
+    options.idempotency,
+    log,
+    options.siblings?.count ?? 1,
+  )
 
   return {
     get catalog() {

@@ -2,7 +2,8 @@ import pg from 'pg'
 import type { Test } from 'tap'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
 import { area, type Case } from '../kit/promises.js'
-import type { Answered, As } from '../kit/server.js'
+import { type Answered, type As, testServer } from '../kit/server.js'
+import { PROCESSES } from '../kit/several-processes.js'
 
 /** What a request with an `Idempotency-Key` promises. */
 const PROMISES = {
@@ -14,6 +15,9 @@ const PROMISES = {
   'key.failed': 'a request that failed had no effect, and may be repeated with the same key',
   'key.permission-lost': 'a repetition gets the stored response even if its role has lost the permission',
   'key.too-large': 'a response above idempotency.maxAnswerBytes is a 400, and nothing is written',
+  'key.nothing': 'a request of a role other than admin that changed nothing is not stored: repeated, it runs again',
+  'key.quota':
+    'the responses stored for one caller have at most idempotency.maxCallerBytes; then it is 429, and nothing is written',
   'key.expires': 'a response is kept for idempotency.keepHours, then the request runs again',
   'key.reads': 'reads ignore the key: each answers with what is there now',
   'key.unsupported': 'paths, batches and SQL that cannot keep a response refuse the key, and nothing happens',
@@ -205,6 +209,51 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Keyed>>> = {
     })
     t.match(await server.must('count', { table: 'note', where: { text: 'large' } }), { count: 0 })
   },
+  'key.nothing': async (t, server) => {
+    const stored = async () =>
+      (await server.database.query('select count(*)::int as n from svc_catalog.svc_kept_answer')).rows[0].n
+    const before = await stored()
+    const read = { type: 'select', args: { table: 'note', columns: ['id'], limit: 1, order_by: '-id' } }
+    const nothing: [string, unknown][] = [
+      ['bulk of reads', { type: 'bulk', args: [read] }],
+      ['empty bulk', { type: 'bulk', args: [] }],
+      ['bulk of bulks', { type: 'bulk', args: [{ type: 'bulk', args: [read] }] }],
+      ['describe', { type: 'describe', args: {} }],
+      ['template of reads', { type: 'execute_query_template', args: { name: 'read', args: {} } }],
+    ]
+    for (const [name, body] of nothing) {
+      for (let i = 0; i < 2; i++) {
+        const init = keyed(json(body), `nothing-${name.replaceAll(' ', '-')}`)
+        const answer = await server.fetch('/v1/query', init, USER)
+        t.equal(answer.status, 200, `${name}: ${answer.text}`)
+        t.equal(answer.headers.get('Idempotency-Replayed'), null)
+      }
+    }
+    t.equal(await stored(), before)
+    const bulk = () => server.fetch('/v1/query', keyed(json({ type: 'bulk', args: [read] }), 'again'), USER)
+    const first = await bulk()
+    await server.must('insert', { table: 'note', objects: [{ text: 'between' }] })
+    t.not((await bulk()).text, first.text, 'it runs again')
+  },
+  'key.quota': async (t, { databaseUrl }) => {
+    if (PROCESSES > 1) return
+    const server = await testServer(t, { databaseUrl, config: { idempotency: { maxCallerBytes: 4096 } } })
+    const as = (id: string): As => ({ role: 'user', variables: { 'x-service-user-id': id } })
+    const ask = (i: number, as?: As) => server.fetch('/v1/query', keyed(json(insert(`quota ${i}`)), `quota-${i}`), as)
+    for (let i = 0; i < 3; i++) t.match(await ask(i, as('71')), { status: 200 })
+    const refused = await ask(3, as('71'))
+    t.match(refused, { status: 429, body: { code: 'too-many-requests', error: /maxCallerBytes/ } })
+    t.ok(refused.headers.has('Retry-After'))
+    t.match(await server.must('count', { table: 'note', where: { text: 'quota 3' } }), { count: 0 })
+    t.match(await ask(2, as('71')), { status: 200 }, 'what is stored is still repeated')
+    t.match(await server.query('insert', insert('no key').args, as('71')), { status: 200 }, 'and others are served')
+    t.match(await ask(4, as('72')), { status: 200 })
+    for (let i = 5; i < 10; i++) t.match(await ask(i), { status: 200 }, 'an admin has no limit')
+
+    const other = await testServer(t, { databaseUrl, config: { idempotency: { maxCallerBytes: 4096 } } })
+    const elsewhere = await other.fetch('/v1/query', keyed(json(insert('quota x')), 'quota-x'), as('71'))
+    t.match(elsewhere, { status: 429 }, 'another server of the database knows')
+  },
   'key.expires': async (t, server) => {
     const { database } = server
     const one = () => server.fetch('/v1/query', keyed(json(insert('p')), 'kept'))
@@ -304,6 +353,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Keyed>>> = {
     t.match(await server.bare('/v1/query', { ...json(insert('bad')), headers: wrong }), { status: 401 })
   },
 }
+const USER: As = { role: 'user', variables: { 'x-service-user-id': '70' } }
 const file = { method: 'POST', body: 'bytes', headers: AS_USER }
 const slow = { query: 'mutation { wait_and_add { id } }' }
 
