@@ -70,4 +70,3 @@ export {
   rowsOf,
   stringifyJson,
 } from '../json/parse.js'
-export { SharedCache } from '../shared-cache.js'

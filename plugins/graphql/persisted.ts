@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { isAdmin, serviceError, type Session } from 'rowhouse'
-import { isObject, type Json, type JsonObject, SharedCache } from 'rowhouse/plan'
+import { isAdmin, serviceError, type Session, SharedCache } from 'rowhouse'
+import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 import type { GraphqlConfig } from './config.js'
 import { invalid } from './plan/input.js'
 

@@ -1,5 +1,5 @@
 import type { FieldNode } from 'graphql'
-import { type Names, type Op, serviceError, SharedCache } from 'rowhouse/plan'
+import { type Names, type Op, serviceError } from 'rowhouse/plan'
 import { type Document, readDocument } from './document.js'
 import { exposed } from './exposed.js'
 import type { Args } from './input.js'
@@ -47,17 +47,20 @@ export default function plan(shape: GraphqlShape, all: Names): Op {
   return planMutation(walker, nodes, root, shape.root, shape.rows, shape.index)
 }
 
-/** Parsed documents: each is planned for every root field and every shape of its variables. */
-const documents = new SharedCache<Document>(16 * 2 ** 20)
-/** Memory of a parsed document for each byte of its text. */
-const PARSED = 10
+/** The most recently parsed documents: each is planned for every root field and every shape of its variables. */
+const documents = new Map<string, Document>()
+const MAX_DOCUMENTS = 100
+/** Longer ones are parsed each time, because a parsed document takes ten times the memory of its text. */
+const MAX_LENGTH = 16 * 1024
 
 function documentOf({ text, operationName }: GraphqlShape): Document {
   const key = JSON.stringify([operationName, text])
   let document = documents.get(key)
   if (!document) {
     document = readDocument(text, operationName)
-    documents.set(key, document, PARSED * text.length)
+    if (text.length > MAX_LENGTH) return document
+    documents.set(key, document)
+    if (documents.size > MAX_DOCUMENTS) documents.delete(documents.keys().next().value as string)
   }
   return document
 }
