@@ -1,42 +1,68 @@
 import type { IncomingMessage } from 'node:http'
 import { parseFailed, type ServiceError, serviceError } from '../errors.js'
-import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, parseJson } from '../json/parse.js'
+import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, type JsonLimits, parseJson } from '../json/parse.js'
 import { sha256 } from '../keyed-request.js'
-import { isAdmin } from '../session.js'
+import { isAdmin, type Session } from '../session.js'
 import { timed } from '../timing.js'
+import type { HttpConfig } from './config.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
 import type { Exchange } from './exchange.js'
 
 export interface JsonReading {
-  /** Selects the arrays of rows to insert. They are checked but not parsed. */
-  readonly isRows?: (path: readonly (string | number)[]) => boolean
+  /** Matches the paths, such as `/args/objects`, of arrays of rows to insert. They are checked but not parsed. */
+  readonly rowsAt?: RegExp | undefined
   /** Allows the role admin `http.maxAdminJsonBytes`, for routes that take whole metadata or rows. */
   readonly largeForAdmin?: boolean
   /** Value of an empty body. Without it, an empty body is invalid JSON. */
   readonly empty?: Json
 }
 
+/** Larger bodies, in bytes, are parsed in a worker, because the event loop would be busy for too long. */
+const LONG = 256 * 1024
+/** Of larger bodies, in bytes, a caller may have one at a time. */
+export const LARGE = 1024 * 1024
+
 /**
  * Reads the JSON body of a request that may change something. Enforces the configured limits and same-origin.
- * @throws ServiceError 400, 403, 408, 413, 415
+ * @throws ServiceError 400, 403, 408, 413, 415, 429
  */
 export async function readJson(
   ctx: Omit<Exchange, 'params'>,
-  { isRows, largeForAdmin, empty }: JsonReading = {},
+  { rowsAt, largeForAdmin, empty }: JsonReading = {},
 ): Promise<Json> {
   const { session, limits, held, timing, keyed } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
-  const large = largeForAdmin === true && isAdmin(session)
+  const kind = kindOf(limits, session, largeForAdmin)
   const body = await readBody(ctx.req, {
-    maxBytes: large ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
-    setting: large ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',
+    maxBytes: limits[kind],
+    setting: `http.${kind}`,
     timeoutMs: limits.jsonTimeoutMs,
     hold: (bytes, size) => held.receive(session, bytes, size),
+    turn: () => held.turn(session, ctx.res, limits.jsonTimeoutMs),
   })
   keyed?.add(sha256(body).toString('hex'))
   if (body.length === 0 && empty !== undefined) return empty
-  return timed(timing, 'parse', () => parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows))
+  const json = jsonLimits(limits, session, kind)
+  if (body.length <= LONG) return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
+  held.keep(session, ctx.res, body.length)
+  const { parseInWorker } = await import('./parse-pool.js')
+  return timed(timing, 'parse', () => parseInWorker(body, json, rowsAt))
+}
+
+type SizeSetting = 'maxJsonBytes' | 'maxAdminJsonBytes' | 'maxAnonymousJsonBytes'
+
+function kindOf(limits: HttpConfig, session: Session, largeForAdmin = false): SizeSetting {
+  if (isAdmin(session)) return largeForAdmin ? 'maxAdminJsonBytes' : 'maxJsonBytes'
+  const isLess = session.role === 'anonymous' && limits.maxAnonymousJsonBytes < limits.maxJsonBytes
+  return isLess ? 'maxAnonymousJsonBytes' : 'maxJsonBytes'
+}
+
+function jsonLimits(limits: HttpConfig, session: Session, kind: SizeSetting): JsonLimits {
+  if (isAdmin(session)) return kind === 'maxAdminJsonBytes' ? ADMIN_LIMITS : DEFAULT_LIMITS
+  const isLess = session.role === 'anonymous' && limits.maxAnonymousJsonValues < limits.maxJsonValues
+  const setting = isLess ? 'maxAnonymousJsonValues' : 'maxJsonValues'
+  return { ...DEFAULT_LIMITS, maxValues: limits[setting], setting: `http.${setting}` }
 }
 
 export interface BodyLimits {
@@ -51,6 +77,8 @@ export interface BodyLimits {
    * @throws ServiceError when too much is buffered
    */
   hold?(bytes: number, size: number): void
+  /** Waits until a body of more than `LARGE` bytes may be received. @throws ServiceError when this takes too long */
+  turn?: (() => Promise<void>) | undefined
 }
 
 /**
@@ -65,6 +93,10 @@ export async function readBody(req: IncomingMessage, limits: BodyLimits): Promis
   }
   if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
   if (req.complete) return readComplete(req, limits)
+  if (Number(req.headers['content-length'] ?? 0) > LARGE) {
+    await limits.turn?.()
+    limits = { ...limits, turn: undefined }
+  }
   const body = await collect(req, limits)
   if (!req.complete) throw endedEarly()
   return body
@@ -85,8 +117,9 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
+    let { turn } = limits
 
-    const timer = setTimeout(() => stop(tooSlow(limits)), limits.timeoutMs)
+    let timer = setTimeout(onLate, limits.timeoutMs)
     req.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
     if (req.destroyed) onGone()
 
@@ -96,9 +129,25 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
       try {
         limits.hold?.(chunk.length, size)
         if (size > limits.maxBytes) throw tooLarge(limits)
+        if (size > LARGE && turn) void wait(turn)
       } catch (error) {
         stop(error as ServiceError)
       }
+    }
+    async function wait(forTurn: () => Promise<void>) {
+      turn = undefined
+      req.pause()
+      clearTimeout(timer)
+      try {
+        await forTurn()
+        timer = setTimeout(onLate, limits.timeoutMs)
+        req.resume()
+      } catch (error) {
+        stop(error as ServiceError)
+      }
+    }
+    function onLate() {
+      stop(tooSlow(limits))
     }
     function onEnd() {
       detach()

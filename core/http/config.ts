@@ -82,6 +82,24 @@ export const httpConfig = {
       default: 10 * 1024 * 1024,
       description: 'Maximum size of a JSON body, in bytes. Larger bodies fail with 413.',
     },
+    maxAnonymousJsonBytes: {
+      ...count,
+      default: 1024 * 1024,
+      description:
+        'Maximum size of a JSON body of the role anonymous, in bytes, where smaller than `maxJsonBytes`. Larger bodies fail with 413.',
+    },
+    maxJsonValues: {
+      ...count,
+      default: 500_000,
+      description:
+        'Maximum number of values in a JSON body of a role other than admin. The rows in `objects` do not count. Bodies with more fail with 413.',
+    },
+    maxAnonymousJsonValues: {
+      ...count,
+      default: 10_000,
+      description:
+        'Maximum number of values in a JSON body of the role anonymous, where smaller than `maxJsonValues`. Bodies with more fail with 413.',
+    },
     maxAdminJsonBytes: {
       ...count,
       default: 64 * 1024 * 1024,

@@ -6,6 +6,7 @@ import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
 import type { Session } from '../session.js'
+import { LARGE } from './body.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 
@@ -147,6 +148,13 @@ export interface Held {
    * @throws ServiceError 429 too-many-requests: the caller holds too much memory besides this body
    */
   receive(session: Session, bytes: number, size: number): void
+  /** Counts a body that has been received until the response has been sent. */
+  keep(session: Session, res: ServerResponse, bytes: number): void
+  /**
+   * Waits until no other large body of the caller is in progress. It is in progress until its response has been sent.
+   * @throws ServiceError 429 too-many-requests after `timeoutMs`, or when too many wait already
+   */
+  turn(session: Session, res: ServerResponse, timeoutMs: number): Promise<void>
   /**
    * Counts a response for its caller until it has been sent, and cuts off a client that reads it too slowly.
    * @param bytes unsent size
@@ -159,6 +167,8 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
   const { maxAnswerBytes } = limits
   /** Bytes held by caller. */
   const waiting = new Map<string, number>()
+  /** Starters of large bodies by caller; the first one is in progress. */
+  const turns = new Map<string, (() => void)[]>()
 
   function add(caller: string, bytes: number): number {
     const sum = (waiting.get(caller) ?? 0) + bytes
@@ -175,6 +185,32 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
     receive({ caller }, bytes, size) {
       const sum = caller === undefined ? 0 : add(caller, bytes)
       if (bytes > 0 && sum > size && sum > maxAnswerBytes) throw tooMuch(sum, maxAnswerBytes)
+    },
+    keep({ caller }, res, bytes) {
+      if (caller === undefined || res.closed) return
+      add(caller, bytes)
+      res.once('close', () => add(caller, -bytes))
+    },
+    async turn({ caller }, res, timeoutMs) {
+      if (caller === undefined || res.closed) return
+      const queue = turns.get(caller) ?? []
+      if (queue.length > MAX_WAITING) throw oneAtATime()
+      turns.set(caller, queue)
+      let timer: NodeJS.Timeout | undefined
+      const start = new Promise<void>((resolve, reject) => {
+        queue.push(resolve)
+        res.once('close', () => {
+          clearTimeout(timer)
+          const place = queue.indexOf(resolve)
+          queue.splice(place, 1)
+          if (place === 0) queue[0]?.()
+          if (queue.length === 0) turns.delete(caller)
+        })
+        if (queue[0] === resolve) resolve()
+        else timer = setTimeout(() => reject(oneAtATime()), timeoutMs)
+      })
+      await start
+      clearTimeout(timer)
     },
     follow(res, state, bytes) {
       const isSent = res.writableEnded && res.writableLength === 0
@@ -196,6 +232,14 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
     },
   }
 }
+
+/** Maximum number of large bodies of a caller that wait. */
+const MAX_WAITING = 10
+
+const oneAtATime = (): ServiceError =>
+  serviceError('too-many-requests', `a caller may send one body of more than ${LARGE} bytes at a time`, '$', {
+    retryAfter: 1,
+  })
 
 const tooMuch = (bytes: number, most: number): ServiceError => {
   const what = `unread responses and unfinished bodies of this caller hold ${bytes} bytes of memory`

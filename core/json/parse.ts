@@ -26,6 +26,7 @@ import {
   scanWord,
   startOf,
   tooManyKeys,
+  tooManyValues,
   ZERO,
 } from './scan.js'
 import { BareObject, type Json, type JsonObject, NumberText } from './value.js'
@@ -39,15 +40,14 @@ export { BareObject, type Json, type JsonObject, NumberText } from './value.js'
 /**
  * Parses a JSON document (RFC 8259) in one pass and, unlike `JSON.parse`, keeps the digits of numbers. Integer-like
  * keys come first in an object, as in all JavaScript objects.
- * @param isRows called with the path of each array under a key `objects`; arrays for which it returns true are checked
- *   and kept as text
+ * @param rowsAt matches the paths, such as `/args/objects`, of arrays under a key `objects` that are checked and kept as text
  * @throws ServiceError 400 `invalid-json` for invalid JSON; 400 `parse-failed` with the path for nesting and key counts
  *   over the limits, duplicate keys, lone surrogates, U+0000, and rows that are not objects
  */
-export function parseJson(text: string, limits: JsonLimits = DEFAULT_LIMITS, isRows: IsRows = never): Json {
+export function parseJson(text: string, limits: JsonLimits = DEFAULT_LIMITS, rowsAt?: RegExp): Json {
   const c = startOf(text, limits)
   if (text.startsWith('\uFEFF')) throw invalid(c, 'byte order mark')
-  const value = readValue(c, isRows)
+  const value = readValue(c, rowsAt)
   peek(c)
   if (c.pos < text.length) throw invalid(c, 'expecting the end')
   return value
@@ -59,17 +59,15 @@ export function decodeUtf8(body: Buffer): string {
   return body.toString('utf8')
 }
 
-type IsRows = (path: readonly (string | number)[]) => boolean
-const never: IsRows = () => false
-
-function readValue(c: Cursor, isRows: IsRows): Json {
+function readValue(c: Cursor, rowsAt: RegExp | undefined): Json {
+  if (c.left-- === 0) throw tooManyValues(c)
   switch (peek(c)) {
     case QUOTE:
       return readString(c)
     case OPEN_BRACE:
-      return readObject(c, isRows)
+      return readObject(c, rowsAt)
     case OPEN_BRACKET:
-      return isRowsAt(c, isRows) ? readRows(c) : readArray(c, isRows)
+      return isRowsAt(c, rowsAt) ? readRows(c) : readArray(c, rowsAt)
     case 0x6e: // n
       scanWord(c, 'null')
       return null
@@ -84,11 +82,11 @@ function readValue(c: Cursor, isRows: IsRows): Json {
   }
 }
 
-function isRowsAt(c: Cursor, isRows: IsRows): boolean {
-  return c.path.at(-1) === 'objects' && isRows([...c.path])
+function isRowsAt(c: Cursor, rowsAt: RegExp | undefined): boolean {
+  return c.path.at(-1) === 'objects' && rowsAt?.test(`/${c.path.join('/')}`) === true
 }
 
-function readObject(c: Cursor, isRows: IsRows): JsonObject {
+function readObject(c: Cursor, rowsAt: RegExp | undefined): JsonObject {
   countContainer(c)
   const object = new BareObject()
   let keys = 0
@@ -98,18 +96,18 @@ function readObject(c: Cursor, isRows: IsRows): JsonObject {
     if (keys++ === c.limits.maxKeys) throw tooManyKeys(c)
     c.path.push(key)
     if (object[key] !== undefined) throw duplicateKey(c)
-    object[key] = readValue(c, isRows)
+    object[key] = readValue(c, rowsAt)
     c.path.pop()
   }
   return object
 }
 
-function readArray(c: Cursor, isRows: IsRows): Json[] {
+function readArray(c: Cursor, rowsAt: RegExp | undefined): Json[] {
   countContainer(c)
   const array: Json[] = []
   for (let more = open(c, CLOSE_BRACKET); more; more = next(c, CLOSE_BRACKET)) {
     c.path.push(array.length)
-    array.push(readValue(c, isRows))
+    array.push(readValue(c, rowsAt))
     c.path.pop()
   }
   return array

@@ -9,6 +9,10 @@ export interface JsonLimits {
    * Maximum number of objects and arrays excluding rows. Each takes some 200 bytes of memory for as few as 3 of text.
    */
   readonly maxContainers: number
+  /** Maximum number of values of any kind excluding rows. Absent: no limit. */
+  readonly maxValues?: number
+  /** Name of the setting for `maxValues`, used in the message. */
+  readonly setting?: string
 }
 
 export const DEFAULT_LIMITS: JsonLimits = { maxDepth: 64, maxKeys: 1000, maxContainers: 250_000 }
@@ -24,6 +28,8 @@ export interface Cursor {
   pos: number
   /** Number of objects and arrays created so far. */
   containers: number
+  /** Number of values that may still be created. */
+  left: number
   /** Keys and indexes that lead to the current value, one per enclosing container. */
   readonly path: (string | number)[]
 }
@@ -50,8 +56,11 @@ const LOWER_N = 0x6e
 const LOWER_T = 0x74
 const LOWER_U = 0x75
 
+/** A small integer, which V8 counts fastest; no text has as many values. */
+const MOST = 2 ** 30 - 1
+
 export function startOf(text: string, limits: JsonLimits): Cursor {
-  return { text, limits, pos: 0, containers: 0, path: [] }
+  return { text, limits, pos: 0, containers: 0, left: limits.maxValues ?? MOST, path: [] }
 }
 
 /** Skips white space. Returns the next code unit, or NaN at the end. */
@@ -277,6 +286,11 @@ function refuseBrokenText(c: Cursor, text: string): void {
   if (text.includes('\0')) throw refused(c, 'a string cannot hold the character U+0000')
   if (/\p{Surrogate}/u.test(text))
     throw refused(c, 'a string must be well-formed Unicode, this one has a lone surrogate')
+}
+
+export function tooManyValues({ limits: { maxValues, setting } }: Cursor): ServiceError {
+  const message = `the body has more than ${maxValues} values${setting ? ` (${setting})` : ''}; rows in "objects" do not count`
+  return serviceError('payload-too-large', message)
 }
 
 export function duplicateKey(c: Cursor): ServiceError {

@@ -48,7 +48,7 @@ export default definePlugin({
     host.idempotent('/v1/query', { by: 'server' })
     host.route('post', '/v1/query', async (exchange) => {
       const format = wantedFormat(exchange)
-      const query = await readJson(exchange, { isRows, largeForAdmin: true })
+      const query = await readJson(exchange, { rowsAt: ROWS, largeForAdmin: true })
       return tagged(exchange, await operations.run(query, callOf(exchange, format)))
     })
     host.route('post', '/v1/query/explain', async (exchange) => {
@@ -59,11 +59,5 @@ export default definePlugin({
   },
 })
 
-/** Returns whether a path is that of rows to insert: `$.args.objects`, also in bulks, but not in template arguments. */
-function isRows(path: readonly (string | number)[]): boolean {
-  return (
-    path.at(-2) === 'args' &&
-    path.at(-3) !== 'args' &&
-    path.every((key, i) => typeof key === 'number' || key === 'args' || i === path.length - 1)
-  )
-}
+/** Paths of rows to insert: `$.args.objects`, also in bulks, but not in template arguments. */
+const ROWS = /^(?:(?:\/(?:args|\d+))*\/\d+)?\/args\/objects$/

@@ -32,9 +32,8 @@ export function restRoutes(host: Host, data: Data, templates: Templates): void {
     if (ctx.method === 'DELETE') assertSameOrigin(ctx, ctx.state.session)
     const args = urlArguments(new URLSearchParams(ctx.querystring), described.parameters)
     if (ctx.method === 'POST' || ctx.method === 'PUT') {
-      const isRows = (path: readonly (string | number)[]) =>
-        path.length === 1 && described.parameters.get(path[0] as string)?.use === 'rows'
-      Object.assign(args, bodyArguments(await readJson(ctx, { isRows, empty: Object.create(null) as JsonObject })))
+      const rowsAt = described.parameters.get('objects')?.use === 'rows' ? /^\/objects$/ : undefined
+      Object.assign(args, bodyArguments(await readJson(ctx, { rowsAt, empty: Object.create(null) as JsonObject })))
     }
     return tagged(ctx, await templates.execute(stored, args, call, '$'))
   }

@@ -54,7 +54,7 @@ t.test('each request compiles to the SQL that stands here, and PostgreSQL takes 
 
   for (const { name, type, args, role = 'admin', form = 'array', step, sql } of CASES) {
     await t.test(name, async (t) => {
-      const request = parseJson(JSON.stringify(args), undefined, (path) => path[0] === 'objects')
+      const request = parseJson(JSON.stringify(args), undefined, /^\/objects$/)
       const lifted = LIFT[type](request)
       const [shape, values] = [{ ...lifted.shape, step }, [...lifted.values, '[]']]
       const compiled = compile({ planner: 'query', shape, role, form }, plan as never, catalog)

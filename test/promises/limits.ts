@@ -2,13 +2,17 @@ import { connect } from 'node:net'
 import { once } from 'node:events'
 import type { Test } from 'tap'
 import { area, type Case, refused } from '../kit/promises.js'
-import { ADMIN_SECRET, type Answered, type As, testServer, type TestServer } from '../kit/server.js'
+import { ADMIN_SECRET, type Answered, type As, GATEWAY_SECRET, testServer, type TestServer } from '../kit/server.js'
 import { PROCESSES } from '../kit/several-processes.js'
 import { until } from '../kit/until.js'
 
 /** How large and how expensive one request may be. */
 const PROMISES = {
   'body.bytes': 'a body has at most http.maxJsonBytes, or http.maxAdminJsonBytes if admin sends it to /v1/query',
+  'body.anonymous': 'a body of anonymous has at most http.maxAnonymousJsonBytes, and 10,000 values besides rows',
+  'body.values': 'a body of a role has at most http.maxJsonValues values besides rows; admin may send more',
+  'body.turn':
+    'a caller may send one body of more than 1 MiB at a time; the next one waits until the first is answered',
   'body.containers': 'a body of a role has at most 250,000 objects and arrays; admin may send more',
   'body.depth': 'a body nests at most 64 levels',
   'body.keys': 'an object has at most 1,000 keys',
@@ -74,6 +78,62 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
       })
     const explain = await server.fetch('/v1/query/explain', { method: 'POST', body: padded(MAX_JSON + 1) })
     t.match(explain, { status: 413, text: /\(http.maxJsonBytes\)/ })
+  },
+  'body.anonymous': async (t, { roomy }) => {
+    const anonymous = { role: 'anonymous' }
+    t.equal((await roomy.raw(padded(2 ** 20), anonymous)).status, 200)
+    t.match(await roomy.raw(padded(2 ** 20 + 1), anonymous), {
+      status: 413,
+      body: { code: 'payload-too-large', error: /1048576 bytes \(http\.maxAnonymousJsonBytes\)/ },
+    })
+    t.equal((await roomy.raw(padded(2 ** 20 + 1), USER)).status, 200)
+    const list = (count: number, as: As) => select(roomy, { where: { id: { $in: times(count, (i) => i) } } }, as)
+    t.equal((await list(9_900, anonymous)).status, 200)
+    t.match(await list(10_000, anonymous), {
+      status: 413,
+      body: { error: /10000 values \(http\.maxAnonymousJsonValues\)/ },
+    })
+    t.equal((await list(10_000, USER)).status, 200)
+    const objects = times(6_000, (i) => ({ id: 1000 + i, name: 'x' }))
+    const rows = { table: 'item', objects, on_conflict: { action: 'ignore' } }
+    t.match(await roomy.query('insert', rows, anonymous), { status: 400, body: { code: 'permission-denied' } })
+  },
+  'body.values': async (t, { roomy }) => {
+    const list = (count: number) => `[${'1,'.repeat(count - 2)}1]`
+    t.match(await roomy.raw(list(500_001), USER), { status: 413, text: /500000 values \(http\.maxJsonValues\)/ })
+    for (const [count, as] of [
+      [500_000, USER],
+      [500_001, undefined],
+    ] as const)
+      t.match(await roomy.raw(list(count), as), {
+        status: 400,
+        text: /expecting an object with the keys type and args/,
+      })
+  },
+  'body.turn': async (t, { roomy }) => {
+    const large = 1_500_000
+    const head = (id: number) =>
+      [
+        'POST /v1/query HTTP/1.1',
+        'host: x',
+        `x-service-gateway-secret: ${GATEWAY_SECRET}`,
+        'x-service-role: user',
+        `x-service-user-id: ${id}`,
+        `content-length: ${large}`,
+      ].join('\r\n')
+    const socket = connect(Number(new URL(roomy.url).port), '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    socket.write(`${head(7)}\r\n\r\n${padded(large).slice(0, -9)}`)
+    await until('the first is in progress', () => socket.bytesWritten > large - 1000 && socket.writableLength === 0)
+    let isDone = false
+    const second = roomy.raw(padded(large), user(7)).finally(() => (isDone = true))
+    t.equal((await roomy.raw(padded(large), user(8))).status, 200, 'another caller')
+    t.equal((await select(roomy, {}, user(7))).status, 200, 'a small body')
+    t.equal(isDone, false, 'the second waits')
+    const answered = once(socket, 'data')
+    socket.write(padded(large).slice(-9))
+    t.match(String(await answered), /^HTTP\/1\.1 200/)
+    t.equal((await second).status, 200)
   },
   'body.containers': async (t, server) => {
     const many = (count: number) => `[${'[],'.repeat(count - 2)}[]]`
@@ -399,6 +459,8 @@ export const limits = area('limits', { promises: PROMISES, pages: PAGES, cases: 
 interface Limited extends TestServer {
   /** With a low price and few new query shapes. */
   readonly strict: TestServer
+  /** With the default limits. */
+  readonly roomy: TestServer
 }
 
 async function start(t: Test): Promise<Limited> {
@@ -437,6 +499,7 @@ async function start(t: Test): Promise<Limited> {
     relate('region', 'towns', 'town', 'region'),
   ])
   const limits = { price: 5000, newQueries: { perSecond: 1, burst: SHAPES } }
+  const roomy = await testServer(t, { databaseUrl: server.databaseUrl })
   const strict = await testServer(t, { databaseUrl: server.databaseUrl, config: { limits } })
-  return { ...server, strict }
+  return { ...server, roomy, strict }
 }

@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict'
 import t from 'tap'
 import { ServiceError } from '../../core/errors.js'
-import { decodeUtf8, type Json, NumberText, parseJson, Rows, rowsOf, stringifyJson } from '../../core/json/parse.js'
+import {
+  decodeUtf8,
+  DEFAULT_LIMITS,
+  type Json,
+  type JsonObject,
+  NumberText,
+  parseJson,
+  Rows,
+  rowsOf,
+  stringifyJson,
+} from '../../core/json/parse.js'
 import fc, { cases } from '../kit/property.js'
 
 t.test('random documents are read as JSON.parse reads them', async () => {
@@ -49,7 +59,7 @@ t.test('what is parsed and printed again keeps the text of every number', async 
 t.test('printing escapes strings and keys, and prints rows as they came', async (t) => {
   const text = String.raw`{"a \"b\"\n":["é",null,true,{"objects":[ {"n" : 1.10} ]}]}`
 
-  t.equal(stringifyJson(parseJson(text, undefined, () => true)), text)
+  t.equal(stringifyJson(parseJson(text, undefined, /./)), text)
 })
 
 t.test('escapes stand for their characters', async (t) => {
@@ -144,8 +154,8 @@ t.test('64 levels of nesting pass and 65 are refused', async (t) => {
 t.test('levels around rows count for what is in the rows', async (t) => {
   const document = (levels: number) => `{"objects":[{"a":${'['.repeat(levels)}${']'.repeat(levels)}}]}`
 
-  t.doesNotThrow(() => parseJson(document(61), undefined, () => true))
-  t.throws(() => parseJson(document(62), undefined, () => true), {
+  t.doesNotThrow(() => parseJson(document(61), undefined, /./))
+  t.throws(() => parseJson(document(62), undefined, /./), {
     message: 'more than 64 levels of nesting',
     path: `$.objects[0].a${'[0]'.repeat(61)}`,
   })
@@ -173,17 +183,30 @@ t.test('rows with more than 1000 different keys together are refused', async (t)
   t.throws(() => rowsOfText(rows(1001)), { code: 'parse-failed', path: '$.objects[1000]' })
 })
 
-t.test('only an array under "objects" is asked about, with its path', async (t) => {
-  const asked: string[] = []
-  const text = '{"args":[{"objects":[{"a":{"objects":[]}}]},{"objects":{"objects":[[]]}},{"other":[]},{"objects":1}]}'
+t.test('only an array under "objects" whose path matches is kept as rows', async (t) => {
+  const text =
+    '{"args":[{"objects":[{"a":{"objects":[]}}]},{"objects":{"objects":[[]]}},{"other":[]},{"objects":1}],"x":{"objects":[{}]}}'
 
-  const value = parseJson(text, undefined, (path) => {
-    asked.push(path.join('.'))
-    return path.length === 3
-  })
+  const value = parseJson(text, undefined, /^\/args\/\d+\/(objects|other)$/) as { args: JsonObject[]; x: JsonObject }
 
-  t.same(asked, ['args.0.objects', 'args.1.objects.objects'])
+  t.same(
+    [...value.args.map(({ objects, other }) => objects ?? other), value.x['objects']].map(
+      (each) => each instanceof Rows,
+    ),
+    [true, false, false, false, false],
+  )
   t.same(plain(value), JSON.parse(text))
+})
+
+t.test('a text has at most so many values, not counting rows', async (t) => {
+  const limits = { ...DEFAULT_LIMITS, maxValues: 5, setting: 'the.setting' }
+  const rows = `{"objects":[${'{"a":[1,2]},'.repeat(99)}{}]}`
+  for (const text of ['[1,2,3,4]', '{"a":{"b":[null,true]}}', rows]) {
+    t.doesNotThrow(() => parseJson(text, limits, /./), text.slice(0, 30))
+  }
+  for (const text of ['[1,2,3,4,5]', '[[],[],[],[],[]]', '{"a":{"b":[null,true,""]}}', `[${rows},1,1,1]`]) {
+    t.throws(() => parseJson(text, limits, /./), { status: 413, code: 'payload-too-large', message: /the\.setting/ })
+  }
 })
 
 t.test('rows know their text, their columns and the first row of each kind', async (t) => {
@@ -220,7 +243,7 @@ t.test('rows are grouped by their keys, whatever the order of these', async (t) 
 t.test('rows read within wide limits can be grouped', async (t) => {
   const wide = Array.from({ length: 1500 }, (_, i) => `"k${i}":${'['.repeat(80)}${']'.repeat(80)}`).join()
   const limits = { maxDepth: 100, maxKeys: 2000, maxContainers: 9 }
-  const value = parseJson(`{"objects":[{},{${wide}}]}`, limits, () => true)
+  const value = parseJson(`{"objects":[{},{${wide}}]}`, limits, /./)
 
   t.same(
     rowsIn(value)
@@ -254,7 +277,7 @@ t.test('damaged rows give the error that the same text gives outside of rows', a
   fc.assert(
     fc.property(damaged(rowArrays().map((rows) => JSON.stringify(rows))), (text) => {
       const document = `{"objects":[${text.slice(1)}}`
-      const inRows = outcome(() => plain(parseJson(document, undefined, () => true)))
+      const inRows = outcome(() => plain(parseJson(document, undefined, /./)))
       const outside = outcome(() => plain(parseJson(document)))
 
       if (inRows.error?.message !== 'expecting an object') assert.deepEqual(inRows, outside)
@@ -310,7 +333,7 @@ t.test('a body that is not UTF-8 is refused', async (t) => {
 })
 
 function rowsOfText(text: string): Rows {
-  return rowsIn(parseJson(`{"objects":${text}}`, undefined, () => true))
+  return rowsIn(parseJson(`{"objects":${text}}`, undefined, /./))
 }
 
 function rowsIn(value: Json): Rows {

@@ -21,8 +21,7 @@ const row = fc.dictionary(
 )
 
 const isMark = (object: JsonObject): boolean => '$ref' in object
-const asRows = (text: string): Json =>
-  (parseJson(`{"objects":${text}}`, undefined, () => true) as JsonObject)['objects']!
+const asRows = (text: string): Json => (parseJson(`{"objects":${text}}`, undefined, /./) as JsonObject)['objects']!
 
 /** Replaces marks by their names. */
 function filled(objects: Json): { readonly objects: unknown; readonly places: readonly Place[] } {

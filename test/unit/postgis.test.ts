@@ -65,7 +65,7 @@ const POINT = { type: 'Point', coordinates: [1, 2] }
 const MAPPED = { type: 'name', properties: { name: 'EPSG:3857' } }
 
 function compiled(type: 'select' | 'insert' | 'update', args: object) {
-  const request = parseJson(JSON.stringify({ table: 'place', ...args }), undefined, () => true)
+  const request = parseJson(JSON.stringify({ table: 'place', ...args }), undefined, /./)
   const { shape, values } = { select: liftSelect, insert: liftInsert, update: liftUpdate }[type](request)
   const { statements, mostRows } = compile(
     { planner: 'query', shape, role: 'admin', form: 'rows' },

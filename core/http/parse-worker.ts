@@ -1,0 +1,39 @@
+import { ServiceError } from '../errors.js'
+import { decodeUtf8, type Json, type JsonLimits, NumberText, parseJson, Rows } from '../json/parse.js'
+
+export interface ParseTask {
+  readonly bytes: Uint8Array<ArrayBuffer>
+  readonly limits: JsonLimits
+  readonly rowsAt: RegExp | undefined
+}
+
+export type ParseAnswer =
+  | { readonly value: Sent }
+  | { readonly refused: Pick<ServiceError, 'status' | 'code' | 'message' | 'path'> }
+
+/** A value that can be sent between threads: a `String` stands for a `NumberText`, a `Map` for `Rows`. */
+export type Sent = null | boolean | number | string | String | Sent[] | { [key: string]: Sent } | SentRows
+export type SentRows = Map<string, Pick<Rows, 'count' | 'columns'>>
+
+export default function parse({ bytes, limits, rowsAt }: ParseTask): ParseAnswer {
+  try {
+    return { value: sent(parseJson(decodeUtf8(Buffer.from(bytes.buffer)), limits, rowsAt)) }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const { status, code, message, path } = error
+    return { refused: { status, code, message, path } }
+  }
+}
+
+/** Replaces values in place. */
+function sent(value: Json): Sent {
+  if (value === null || typeof value !== 'object') return value
+  if (value instanceof NumberText) return new String(value.text)
+  if (value instanceof Rows) return new Map([[value.source, { count: value.count, columns: value.columns }]])
+  const parts = value as Record<string | number, Json>
+  for (const key of Object.keys(parts)) {
+    const part = parts[key] as Json
+    if (typeof part === 'object') parts[key] = sent(part) as Json
+  }
+  return parts as Sent
+}
