@@ -7,6 +7,7 @@ import { timed } from '../timing.js'
 import type { HttpConfig } from './config.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
 import type { Exchange } from './exchange.js'
+import { LARGE } from './traffic.js'
 
 export interface JsonReading {
   /** Matches the paths, such as `/args/objects`, of arrays of rows to insert. They are checked but not parsed. */
@@ -19,8 +20,6 @@ export interface JsonReading {
 
 /** Larger bodies, in bytes, are parsed in a worker, because the event loop would be busy for too long. */
 const LONG = 256 * 1024
-/** Of larger bodies, in bytes, a caller may have one at a time. */
-export const LARGE = 1024 * 1024
 
 /**
  * Reads the JSON body of a request that may change something. Enforces the configured limits and same-origin.

@@ -36,7 +36,7 @@ export async function parseInWorker(body: Buffer, limits: JsonLimits, rowsAt: Re
 /** Restores the classes that a message between threads loses. */
 function received(value: Sent): Json {
   if (value === null || typeof value !== 'object') return value
-  if (value instanceof String) return new NumberText(value.valueOf())
+  if (value instanceof Set) return new NumberText([...value].join())
   if (value instanceof Map) return rowsFrom(value)
   if (Array.isArray(value)) {
     const list = value as Json[]

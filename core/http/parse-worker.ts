@@ -11,8 +11,8 @@ export type ParseAnswer =
   | { readonly value: Sent }
   | { readonly refused: Pick<ServiceError, 'status' | 'code' | 'message' | 'path'> }
 
-/** A value that can be sent between threads: a `String` stands for a `NumberText`, a `Map` for `Rows`. */
-export type Sent = null | boolean | number | string | String | Sent[] | { [key: string]: Sent } | SentRows
+/** A value that can be sent between threads: a `Set` of its text stands for a `NumberText`, a `Map` for `Rows`. */
+export type Sent = null | boolean | number | string | Set<string> | Sent[] | { [key: string]: Sent } | SentRows
 export type SentRows = Map<string, Pick<Rows, 'count' | 'columns'>>
 
 export default function parse({ bytes, limits, rowsAt }: ParseTask): ParseAnswer {
@@ -28,7 +28,7 @@ export default function parse({ bytes, limits, rowsAt }: ParseTask): ParseAnswer
 /** Replaces values in place. */
 function sent(value: Json): Sent {
   if (value === null || typeof value !== 'object') return value
-  if (value instanceof NumberText) return new String(value.text)
+  if (value instanceof NumberText) return new Set([value.text])
   if (value instanceof Rows) return new Map([[value.source, { count: value.count, columns: value.columns }]])
   const parts = value as Record<string | number, Json>
   for (const key of Object.keys(parts)) {

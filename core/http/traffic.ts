@@ -6,7 +6,6 @@ import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
 import type { Session } from '../session.js'
-import { LARGE } from './body.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 
@@ -233,6 +232,8 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
   }
 }
 
+/** Of larger bodies, in bytes, a caller may have one at a time. */
+export const LARGE = 1024 * 1024
 /** Maximum number of large bodies of a caller that wait. */
 const MAX_WAITING = 10
 
