@@ -121,9 +121,12 @@ const tooLong = ({ role }: Session): ServiceError =>
     `the request took longer than role "${role}" allows (database.roleTimeoutMs, statementTimeoutMs)`,
   )
 
+/** What limits know of a caller. */
+type Caller = Pick<Session, 'role' | 'caller'>
+
 interface SharesOptions {
   /** Maximum number per caller. */
-  most(session: Session): number
+  most(session: Caller): number
   /** Maximum number for all callers together. */
   readonly total: number
   /** Number reserved for quick requests; absent: none. */
@@ -132,6 +135,8 @@ interface SharesOptions {
   readonly waitMs: number
   /** Called with the time that a caller waited, in milliseconds. */
   readonly waited?: (ms: number) => void
+  /** Name of the pool in spans of waiting; absent: no spans. */
+  readonly span?: string
   /** Describes the limit of one caller, for the error message. */
   readonly what: string
   /** Error message when other callers use all. */
@@ -144,7 +149,7 @@ function openShares(
   waited: Database['waited'],
 ): { readonly requests: Shares; readonly streams: Shares } {
   const shareOf = (size: number, share: number) => {
-    return ({ role, caller }: Session): number =>
+    return ({ role, caller }: Caller): number =>
       caller === undefined
         ? Infinity
         : Math.max(1, Math.floor(size * (role === 'anonymous' ? Math.min(share, config.anonymousShare) : share)))
@@ -157,6 +162,7 @@ function openShares(
       forQuick: Math.min(poolSize - 1, Math.ceil(poolSize / 4)),
       waitMs: config.poolWaitMs,
       waited: (ms) => waited('share', ms),
+      span: 'share',
       what: 'requests of this caller are in progress (database.callerShare)',
       allTaken: 'other callers use all connections except those reserved for quick requests (database.poolSize)',
     }),
@@ -200,7 +206,7 @@ export class Shares {
    * @returns a function that releases it; later calls do nothing
    * @throws ServiceError 429 too-many-requests: the caller's share is used up; 503 unavailable: all are in use
    */
-  async take(session: Session, signal: AbortSignal, isQuick = false): Promise<() => void> {
+  async take(session: Caller, signal?: AbortSignal, isQuick = false): Promise<() => void> {
     const { caller } = session
     const known = this.holders.get(caller)
     const holder = known ?? { count: 0, most: this.options.most(session) }
@@ -248,8 +254,8 @@ export class Shares {
   }
 
   /** Resolves when a share is granted. */
-  private async wait(holder: Holder, isQuick: boolean, signal: AbortSignal): Promise<void> {
-    const { waitMs } = this.options
+  private async wait(holder: Holder, isQuick: boolean, signal: AbortSignal | undefined): Promise<void> {
+    const { waitMs, span } = this.options
     if (waitMs === 0) throw this.refusal(holder)
     const over = new AbortController()
     let granted = false
@@ -262,16 +268,15 @@ export class Shares {
       },
     }
     this.waiting.push(place)
-    const stop = AbortSignal.any([signal, over.signal])
+    const stop = signal ? AbortSignal.any([signal, over.signal]) : over.signal
     const since = performance.now()
-    await traced(
-      () => ({ name: 'pool wait', attributes: { 'db.client.connection.pool.name': 'share' } }),
-      () => sleep(waitMs, undefined, { signal: stop, ref: false }).catch(() => undefined),
-    )
+    const waiting = () => sleep(waitMs, undefined, { signal: stop, ref: false }).catch(() => undefined)
+    if (span === undefined) await waiting()
+    else await traced(() => ({ name: 'pool wait', attributes: { 'db.client.connection.pool.name': span } }), waiting)
     this.options.waited?.(performance.now() - since)
     if (granted) return
     this.waiting.splice(this.waiting.indexOf(place), 1)
-    signal.throwIfAborted()
+    signal?.throwIfAborted()
     throw this.refusal(holder)
   }
 

@@ -14,6 +14,7 @@ import type { Metrics } from '../metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
 import { traced } from '../tracing.js'
+import { Shares } from './caller-limits.js'
 import { createNewQueryLimit, type Limits } from './request-limits.js'
 import type { Snapshot } from './snapshots.js'
 
@@ -22,6 +23,8 @@ export interface PlansOptions extends Omit<PoolConfig, 'planners'> {
   readonly limits: Pick<Limits, 'newQueries'>
 }
 
+/** Maximum number of compilations of a caller at a time. */
+const COMPILATIONS = 2
 /** Short answers that a plan needs after a long one until another short one is likely. */
 const PROOF = 100
 
@@ -46,8 +49,18 @@ export class Plans {
   private pool: CompilePool | undefined
   private warming: Promise<void> | undefined
   private closed = false
+  /** Turns in the queue of the workers, so that many new shapes of one caller do not hold up those of others. */
+  private readonly turns: Shares
 
   constructor(private readonly options: PlansOptions) {
+    this.turns = new Shares({
+      most: ({ caller }) => (caller === undefined ? Infinity : COMPILATIONS),
+      // One more than run, so that no worker waits for the main thread.
+      total: options.threads + 1,
+      waitMs: options.warmUpMs,
+      what: 'requests of this caller are being compiled',
+      allTaken: 'requests of other callers are being compiled (compile.threads)',
+    })
     this.chargeNewQuery = createNewQueryLimit(options.limits.newQueries, options.metrics)
     this.compilations = options.metrics.counter('compilations_total', 'Requests by the source of their plan.', ['by'])
     options.metrics.gauge(
@@ -97,8 +110,8 @@ export class Plans {
       return hit
     }
     const compile = async () => {
-      this.chargeNewQuery(caller)
-      return (await this.work(snapshot, task)) as Compiled
+      this.chargeNewQuery(caller, key.length)
+      return (await this.work(snapshot, task, caller)) as Compiled
     }
     const made = await snapshot.cache.getOrCompile(key, compile, caller)
     this.branded.add(made)
@@ -115,8 +128,8 @@ export class Plans {
     const known = snapshot.prepared.get(key)
     if (known !== undefined) return known
     const prepare = async () => {
-      this.chargeNewQuery(caller)
-      return this.work(snapshot, task, patient)
+      this.chargeNewQuery(caller, key.length)
+      return this.work(snapshot, task, caller, patient)
     }
     return snapshot.prepared.getOrCompile(key, prepare, caller)
   }
@@ -158,7 +171,7 @@ export class Plans {
     return this.shortAnswers.get(plan) ?? 0
   }
 
-  private async work(snapshot: Snapshot, task: AnyTask, patient = false): Promise<unknown> {
+  private async work(snapshot: Snapshot, task: AnyTask, caller?: string, patient = false): Promise<unknown> {
     // Workers cannot see a snapshot inside a transaction.
     if (!this.pool && snapshot.sendable && !this.planners.has(task.planner)) await this.warming
     const { pool } = this
@@ -169,7 +182,10 @@ export class Plans {
     return traced(
       () => ({ name: 'compile', attributes }),
       async () => {
-        if (pool && sendable) return pool.run(task, sendable, patient)
+        if (pool && sendable) {
+          const release = await this.turns.take({ role: task.role, caller })
+          return pool.run(task, sendable, patient).finally(release)
+        }
         const planner = this.planners.get(task.planner) ?? (await this.importPlanner(task.planner))
         return perform(task, planner, snapshot.catalog)
       },

@@ -18,7 +18,7 @@ export const limitsConfig = {
       type: 'object',
       default: {},
       description:
-        'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled. Excess requests fail with 429.',
+        'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled; one of more than 4,096 characters counts several times. Excess requests fail with 429.',
       properties: {
         perSecond: count(20, 'Sustained rate of new query shapes per second. 0 disables the limit.'),
         burst: {
@@ -181,6 +181,9 @@ function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : Array.isArray(value) ? value.map(textOf).join('') : ''
 }
 
+/** A shape counts once for each of so many characters. */
+const ORDINARY_LENGTH = 4096
+
 /** Maximum number of remembered callers; the least recently used are forgotten. */
 const MAX_CALLERS = 10_000
 
@@ -188,20 +191,21 @@ const MAX_CALLERS = 10_000
  * Limits how much each caller makes the server compile, with one token bucket per `Session.caller`. Buckets start full
  * and refill continuously. Cached plans are never refused. Without the limit, a client could send endless new shapes,
  * each of which occupies a worker for some milliseconds.
- * @returns charges one compilation to a caller; throws ServiceError 429 too-many-requests
+ * @returns charges a compilation to a caller, by the length of its shape; throws ServiceError 429 too-many-requests
  */
 export function createNewQueryLimit(
   { perSecond, burst }: Limits['newQueries'],
   metrics: Metrics,
-): (caller: string | undefined) => void {
+): (caller: string | undefined, length: number) => void {
   const refused = metrics.counter(
     'compilations_refused_total',
     'Requests refused because their caller sent too many new query shapes.',
   )
   const buckets = new Map<string, { tokens: number; readonly at: number }>()
 
-  return (caller) => {
+  return (caller, length) => {
     if (perSecond === 0 || caller === undefined) return
+    const price = Math.min(burst, Math.ceil(length / ORDINARY_LENGTH))
     const now = performance.now()
     const { tokens, at } = buckets.get(caller) ?? { tokens: burst, at: now }
     const bucket = { tokens: Math.min(burst, tokens + ((now - at) / 1000) * perSecond), at: now }
@@ -209,12 +213,12 @@ export function createNewQueryLimit(
     buckets.delete(caller)
     if (buckets.size >= MAX_CALLERS) buckets.delete(buckets.keys().next().value!)
     buckets.set(caller, bucket)
-    if (bucket.tokens >= 1) {
-      bucket.tokens--
+    if (bucket.tokens >= price) {
+      bucket.tokens -= price
       return
     }
     refused.inc()
     const message = 'too many new query shapes; changing only values is not limited (limits.newQueries)'
-    throw serviceError('too-many-requests', message, '$', { retryAfter: (1 - bucket.tokens) / perSecond })
+    throw serviceError('too-many-requests', message, '$', { retryAfter: (price - bucket.tokens) / perSecond })
   }
 }

@@ -37,6 +37,8 @@ const PROMISES = {
     'a request of a role costs at most limits.price points, by the rows that its lists are likely to have',
   'price.bulk': 'the members of a bulk cost limits.price points together',
   'queries.new': 'a caller who floods the server with new query shapes gets 429; known shapes and other callers do not',
+  'queries.size': 'a new query shape of more than 4,096 characters counts several times',
+  'queries.turns': 'new query shapes of one caller wait for their turn, so that they do not hold up those of others',
   'queries.admin': 'new query shapes of admin are not limited',
 } as const
 
@@ -420,6 +422,31 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
     let shape = 200
     await until('there is room again', async () => (await novel(strict, shape++, flooder)).status === 200)
     t.match((await strict.fetch('/metrics')).text, /rowhouse_compilations_refused_total [1-9]/)
+  },
+  'queries.size': async (t, { strict }) => {
+    // Of about 6,000 characters, each of which counts twice.
+    const long = (i: number) => select(strict, { where: { $or: times(300 + i, () => ({ id: 1 })) } }, user(21))
+    const statuses = (await Promise.all(times(SHAPES, long))).map(({ status }) => status)
+    const answered = statuses.filter((status) => status === 200).length
+    t.ok(answered < SHAPES && answered >= SHAPES / 4, `${answered} of ${SHAPES} are answered`)
+    const limits = { price: 0, newQueries: { perSecond: 1, burst: 3 } }
+    const { databaseUrl } = strict
+    const few = await testServer(t, { databaseUrl, config: { limits } })
+    t.equal(
+      (await select(few, { where: { $or: times(1990, () => ({ id: 1 })) } }, USER)).status,
+      200,
+      'none is too long',
+    )
+  },
+  'queries.turns': async (t, { databaseUrl }) => {
+    const server = await testServer(t, { databaseUrl, threads: 1 })
+    t.equal((await novel(server, 1, user(30))).status, 200)
+    let done = 0
+    const crowd = times(60, (i) => novel(server, 1000 + i, user(31)).finally(() => done++))
+    await until('the crowd is being answered', () => done > 0)
+    t.equal((await novel(server, 2, user(32))).status, 200)
+    t.ok(done < 40, `another caller is answered after ${done} of 60`)
+    t.same(new Set((await Promise.all(crowd)).map(({ status }) => status)), new Set([200]), 'and all of the crowd')
   },
   'queries.admin': async (t, { strict }) => {
     const all = await Promise.all(times(3 * SHAPES, (i) => novel(strict, i)))
