@@ -191,9 +191,8 @@ export const httpConfig = {
     },
     refusalReasons: {
       type: 'boolean',
-      default: false,
       description:
-        'Whether a 401 says in `internal` why the credentials were refused. For development only: the reason helps an attacker. `rowhouse dev` turns it on.',
+        'Whether a 401 says in `internal` why the credentials were refused. For development only: the reason helps an attacker. Defaults to false, and to true for `rowhouse dev`.',
     },
     explainPermissions: {
       type: 'boolean',
@@ -202,9 +201,8 @@ export const httpConfig = {
     },
     serverTiming: {
       type: 'boolean',
-      default: false,
       description:
-        'Adds a `Server-Timing` header with the duration of each step to responses for the role admin. `rowhouse dev` enables it.',
+        'Adds a `Server-Timing` header with the duration of each step to responses for the role admin. Defaults to false, and to true for `rowhouse dev`.',
     },
     cors: {
       type: 'object',

@@ -80,7 +80,7 @@ export class Sessions {
       `with ended as (
          delete from svc_catalog.svc_console_session where expires_at < now() or id_hash in (
            select id_hash from svc_catalog.svc_console_session
-           where ${OF_USER} and expires_at > now() order by created_at desc, id_hash offset ${MAX_SESSIONS - 1}
+           where ${COUNTED} and expires_at > now() order by created_at desc, id_hash offset ${MAX_SESSIONS - 1}
          )
        )
        insert into svc_catalog.svc_console_session (id_hash, role, roles, variables, secret_key, expires_at)
@@ -112,6 +112,9 @@ const PARTS_OF_PAGES: ReadonlySet<string> = new Set(['document', 'iframe', 'scri
 const COLUMNS = 'role, roles, variables, secret_key'
 /** The sessions of the user `$1` in the roles `$2`. */
 const OF_USER = `variables ->> '${USER_ID}' is not distinct from $1 and role = any ($2)`
+
+/** All sessions of the user `$1`; without a user id, those in the roles `$2`. */
+const COUNTED = `variables ->> '${USER_ID}' is not distinct from $1 and ($1::text is not null or role = any ($2))`
 
 type Caller = Pick<Session, 'role' | 'roles' | 'variables' | 'secretKey'>
 type Purpose = 'session' | 'code' | 'mask'

@@ -1,5 +1,5 @@
 import { assertAdmin, type Data, type Json, type Operation, ServiceError, serviceError, textFor } from 'rowhouse'
-import type { Caller } from './caller.js'
+import { type Caller, countedAs } from './caller.js'
 import type { Components } from './components.js'
 import { checkFileId } from './file-id.js'
 
@@ -20,7 +20,8 @@ export function attachFile(data: Data, { access, rules, changes, pending }: Comp
       const { caller, ruled } = await access.recheck({ operation: 'create', id, replaces: true }, call)
       const owner = uploader ? uploaderOf(uploader) : caller
       const text = await data.transaction(call, async (inner) => {
-        const blob = await pending.take(id, owner, inner.transaction)
+        const counted = uploader ? undefined : countedAs(call.session, caller)
+        const blob = await pending.take(id, owner, inner.transaction, counted)
         return changes.attach(blob, ruled ? { call: inner, rules } : undefined, inner).catch(throwAtFileId)
       })
       return { kind: 'text', text }

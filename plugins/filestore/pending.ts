@@ -49,10 +49,11 @@ export class PendingFiles {
 
   /**
    * Takes a pending upload from its list, in the transaction that makes it a file.
+   * @param counted as `countedAs`; absent: an admin takes the latest one of an anonymous caller
    * @throws ServiceError 400 not-found when the uploader has none
    */
-  async take(id: string, { userId, role }: Caller, transaction: Transaction): Promise<StoredBlob> {
-    const [taken] = await this.data.query<Taken>(TAKE, [id, userId, role], transaction)
+  async take(id: string, { userId, role }: Caller, transaction: Transaction, counted?: string): Promise<StoredBlob> {
+    const [taken] = await this.data.query<Taken>(TAKE, [id, userId, role, counted ?? null], transaction)
     const [bytes] = taken ? await this.data.query<Bytes>(BYTES, [taken.blob], transaction) : []
     if (!taken || !bytes) {
       throw serviceError('not-found', `pending upload not found : ${id}`, '$.args.file_id', { status: 400 })
@@ -69,6 +70,8 @@ const OTHERS = `
 select count(*)::int as others from svc_catalog.svc_pending_file
 where counted = $1 and expires_at > now()
   and not (file_id = $2 and user_id is not distinct from $3 and user_role = $4)`
+/** What tells callers of the role anonymous apart. */
+const ADDRESS = `(case user_role when 'anonymous' then counted else '' end)`
 
 /** Holds nothing unless the blob is still `writing`: the bytes of an abandoned one may have been deleted. */
 const holdText = (owner: 'bigint' | 'text') => `
@@ -80,7 +83,7 @@ with blob as (
 insert into svc_catalog.svc_pending_file as pending
   (blob_id, file_id, content_type, replace, user_id, user_role, counted, expires_at)
 select blob_id, $5, $6, $7, $8, $9, $10, now() + make_interval(hours => $4::int) from blob
-on conflict (file_id, coalesce(user_id, ''), user_role) do update set blob_id = excluded.blob_id,
+on conflict (file_id, coalesce(user_id, ''), user_role, ${ADDRESS}) do update set blob_id = excluded.blob_id,
   content_type = excluded.content_type, replace = excluded.replace, counted = excluded.counted, created_at = now(),
   expires_at = excluded.expires_at
 returning json_build_object('file_id', file_id, 'content_type', content_type, 'file_status', 'pending',
@@ -88,8 +91,11 @@ returning json_build_object('file_id', file_id, 'content_type', content_type, 'f
   'expires_at', expires_at)::text as record`
 
 const TAKE = `
-delete from svc_catalog.svc_pending_file
-where file_id = $1 and user_id is not distinct from $2 and user_role = $3 and expires_at > now()
+delete from svc_catalog.svc_pending_file where blob_id = (
+  select blob_id from svc_catalog.svc_pending_file
+  where file_id = $1 and user_id is not distinct from $2 and user_role = $3 and expires_at > now()
+    and ($4::text is null or counted = $4 or user_role <> 'anonymous')
+  order by created_at desc limit 1)
 returning blob_id as blob, content_type as "contentType", replace`
 interface Taken {
   readonly blob: string

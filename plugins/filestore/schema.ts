@@ -140,8 +140,9 @@ create table svc_catalog.svc_pending_file (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null
 );
--- Allows one pending upload of a caller for a file. A new one replaces it.
-create unique index svc_pending_file_of on svc_catalog.svc_pending_file (file_id, coalesce(user_id, ''), user_role);
+-- Allows one pending upload of a caller for a file. A new one replaces it. Anonymous callers differ by their address.
+create unique index svc_pending_file_of on svc_catalog.svc_pending_file
+  (file_id, coalesce(user_id, ''), user_role, (case user_role when 'anonymous' then counted else '' end));
 -- Serves the limit of pending uploads.
 create index svc_pending_file_counted on svc_catalog.svc_pending_file (counted);
 create trigger svc_release_replaced after update of blob_id on svc_catalog.svc_pending_file

@@ -57,7 +57,8 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
 
   // The second start finds what the first one left, even when that was killed.
   await server.stop('SIGKILL')
-  await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"explainPermissions": false}}')
+  const http = { explainPermissions: false, refusalReasons: false, serverTiming: false }
+  await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ http }))
   const again = await start(t, folder, ['dev', '--port', '0'])
   const teapots = { type: 'count', args: { table: 'product', where: { sku: 'NEW-1' } } }
   t.same(await post(again.url, teapots, await readFile(secret, 'utf8')), { count: 1 })

@@ -40,8 +40,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Configured>>> = {
   'config.defaults': async (t) => {
     const { http, database, auth, limits, idempotency, fast, dataDir } = await load(t)
     t.match(http, { host: '127.0.0.1', port: 8080, maxJsonBytes: 10 * 1024 ** 2, maxAdminJsonBytes: 64 * 1024 ** 2 })
-    t.match(http, { trustedProxies: [], failedAuthPerMinute: 10, maxConcurrentRequests: 1000, serverTiming: false })
-    t.match(http, { cors: { origins: [], credentials: false, maxAgeSeconds: 600 }, refusalReasons: false })
+    t.match(http, { trustedProxies: [], failedAuthPerMinute: 10, maxConcurrentRequests: 1000, serverTiming: undefined })
+    t.match(http, { cors: { origins: [], credentials: false, maxAgeSeconds: 600 }, refusalReasons: undefined })
     t.match(http, { maxHeaders: 100, maxHeaderBytes: 16 * 1024, jsonTimeoutMs: 30_000, headersTimeoutMs: 10_000 })
     t.match(database, {
       poolSize: 10,

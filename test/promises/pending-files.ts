@@ -25,6 +25,7 @@ const PROMISES = {
   'quota.counts': 'quotas count pending uploads',
   'attach.id': 'an invalid file_id is refused',
   'attach.owner': 'a pending upload belongs to its user in its role',
+  'attach.anonymous': 'anonymous callers have pending uploads of their own, by their address',
   'attach.uploader-admin': 'only an admin may name an uploader',
   'attach.uploader': 'an admin may attach what another user uploaded, whose file it becomes',
   'attach.uploader-id': 'the user_id of an uploader is an integer of any size, a string or null',
@@ -227,6 +228,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
     attach('own', notPending('own'), admin),
     attach('own', notPending('own'), as('42', 'poor')),
   ],
+  'attach.anonymous': async (t, server) => {
+    const permissions = { anonymous: ['create', 'read'] }
+    const open = await filestore(t, { permissions }, {}, server, { http: { trustedProxies: ['127.0.0.1'] } })
+    const from = (address: string, path: string, init: RequestInit) =>
+      open.bare(path, { ...init, headers: { 'X-Forwarded-For': address, 'Content-Type': 'text/plain' } })
+    const put = (address: string, body: string) =>
+      from(address, '/v1/file/guessed?pending=true', { method: 'POST', body })
+    const attach = (address: string) =>
+      from(address, '/v1/query', { method: 'POST', body: JSON.stringify(member('guessed')) })
+    t.match(await put('10.0.0.1', 'of one'), { status: 200 })
+    t.match(await put('10.0.0.2', 'of another'), { status: 200 })
+    t.match(await attach('10.0.0.3'), { status: 400, body: { code: 'not-found' } })
+    t.match(await attach('10.0.0.1'), { status: 200 })
+    t.equal((await open.get('guessed')).text, 'of one')
+  },
   'attach.uploader-admin': [
     attach('own', failed(400, 'access-denied', /.*/, '$'), user, { uploader: { user_id: 42, user_role: 'user' } }),
     get('own', hidden('own')),
