@@ -147,7 +147,8 @@ export const httpConfig = {
     maxConnections: {
       ...count,
       default: 10_000,
-      description: 'Maximum number of open connections per listener. Further connections are refused.',
+      description:
+        'Maximum number of open connections per listener. For a further one, the address with most of them loses its oldest idle connection; if it has none, the new one is refused.',
     },
     maxConcurrentRequests: {
       ...count,

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate as nextRound, setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../log.js'
+import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { reset, type Traffic } from './traffic.js'
 import { listenOnSocket, type SocketFile } from './unix-socket.js'
@@ -46,6 +47,8 @@ const MAX_PENDING = 100
 export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, traffic: Traffic): Listener {
   /** Pending responses by open connection. */
   const sockets = new Map<Socket, Set<ServerResponse>>()
+  /** Open connections by address, oldest first. */
+  const byAddress = new Map<string, Set<Socket>>()
   let state: Listener['state'] = 'open'
   let accepted = 0
   let underWay = 0
@@ -67,15 +70,21 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   )
   // Also handles requests with an unknown `Expect` header.
   server.on('checkExpectation', onRequest)
-  server.maxConnections = config.maxConnections
   // Node would drop further header lines silently. Their total size is limited, and the count is checked later.
   server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
     accepted++
+    const address = addressKey(socket.remoteAddress ?? '')
+    const own = byAddress.get(address) ?? new Set()
+    if (sockets.size >= config.maxConnections && !makeRoom()) {
+      socket.destroy()
+      return
+    }
+    byAddress.set(address, own.add(socket))
     const pending = new Set<ServerResponse>()
     sockets.set(socket, pending)
     socket.once('close', () => {
-      sockets.delete(socket)
+      forget(socket, address)
       // Node emits this only for the response that is currently being sent.
       setImmediate(() => {
         for (const res of pending) res.emit('close')
@@ -84,6 +93,22 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   })
   server.setTimeout(config.idleWriteTimeoutMs, endIfStuck)
   answerMalformed(server, (socket) => sockets.get(socket) ?? [], config, traffic)
+
+  /** Closes the oldest connection without a request of the address that has most connections. */
+  function makeRoom(): boolean {
+    const [address, most] = [...byAddress].reduce((one, other) => (other[1].size > one[1].size ? other : one))
+    const idle = [...most].find((socket) => !sockets.get(socket)?.size)
+    if (!idle) return false
+    forget(idle, address)
+    idle.destroy()
+    return true
+  }
+
+  function forget(socket: Socket, address: string): void {
+    sockets.delete(socket)
+    const own = byAddress.get(address)
+    if (own?.delete(socket) && own.size === 0) byAddress.delete(address)
+  }
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
     // Pipelined requests behind an unread response wait as long as that response.

@@ -48,6 +48,8 @@ const PROMISES = {
   'client.gone': 'a client that disconnects aborts its requests',
   'stream.broken': 'a response that breaks off resets the connection, so that nobody takes it for complete',
   'stream.early': 'a response that breaks before its first byte is an ordinary error',
+  'connections.most':
+    'of more than http.maxConnections, the address with most loses its oldest idle one, and none that has a request',
   'stream.unread': 'a client that stops reading for http.idleWriteTimeoutMs loses its connection',
   'log.request': 'each request is one line in the log, with its route, status, caller and duration',
   'log.health': 'health checks have a line only when they fail',
@@ -79,6 +81,29 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     for (const id of ['abc_-9', 'a'.repeat(64)]) t.equal(await idOf(id), id)
     for (const id of ['a'.repeat(65), 'a b', '', 'a"b', 'a.b']) t.match(await idOf(id), /^[0-9a-f-]{36}$/, id)
     t.equal(await idOf('of-an-error', '/nowhere'), 'of-an-error')
+  },
+  'connections.most': async (t) => {
+    const { base, release, calls } = await httpApp(t, { maxConnections: 3 })
+    const port = Number(new URL(base).port)
+    const open = async (localAddress: string) => {
+      const socket = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {})
+      t.teardown(() => socket.destroy())
+      await once(socket, 'connect')
+      return socket
+    }
+    const busy = await open('127.0.0.2')
+    busy.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n')
+    await until('a request is in progress', () => calls.length > 0)
+    const idle = await open('127.0.0.2')
+    const other = await open('127.0.0.3')
+    const closed = once(idle, 'close')
+    const fresh = await open('127.0.0.4')
+    await closed
+    fresh.write(`${GET}Connection: close\r\n\r\n`)
+    t.match(String((await once(fresh, 'data'))[0]), /^HTTP\/1\.1 200/)
+    t.equal(other.destroyed || busy.destroyed, false)
+    release()
+    t.match(String((await once(busy, 'data'))[0]), /^HTTP\/1\.1 200/)
   },
   'headers.data': async (t, server) => {
     const { get, raw } = await httpApp(t)
