@@ -200,10 +200,20 @@ export async function rowsFor(
   rule: RulePart,
 ): Promise<readonly RuleResult[]> {
   const probe = probeOf(rule)
-  const statements = unnamed(emit({ ...read, fields: probe.fields, limit: TWO }, 'array'))
-  const values = bind(statements[0]!.params, execution.bindings)
-  const rows = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject[]
+  const rows = (await answerTo(client, asking(read, probe.fields), execution)) as JsonObject[]
   return rows.map(probe.result)
+}
+
+/** Returns a read of at most two rows with other fields, and without the version, which is no JSON. */
+function asking({ version: _, ...read }: Read, fields: readonly Field[]): Read {
+  return { ...read, fields, limit: TWO }
+}
+
+/** Runs a statement and parses its answer. */
+async function answerTo(client: ClientBase, op: Read | Write, execution: Execution): Promise<Json> {
+  const statements = unnamed(emit(op, 'array'))
+  const values = bind(statements[0]!.params, execution.bindings)
+  return parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS)
 }
 
 /** Returns the columns that a role sees in some rows, and not in the one of a read; undefined if it sees all in all rows. */
@@ -222,9 +232,7 @@ async function hiddenCells(
     key,
     is: catalog.filters[place] as BoolExp,
   }))
-  const statements = unnamed(emit({ ...read, fields, limit: TWO }, 'array'))
-  const values = bind(statements[0]!.params, execution.bindings)
-  const [row] = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject[]
+  const [row] = (await answerTo(client, asking(read, fields), execution)) as JsonObject[]
   return columns.flatMap(([name]) => (row?.[name] === true ? [] : [name]))
 }
 
@@ -240,9 +248,7 @@ export async function tryWrite(
 ): Promise<{ readonly refused: boolean; readonly affected?: number; readonly check?: RuleResult }> {
   const probe = write.kind !== 'delete' && rule ? probeOf(rule) : undefined
   const tried = write.kind !== 'delete' && probe ? unchecked(write, probe.fields) : write
-  const statements = unnamed(emit(tried, 'array'))
-  const values = bind(statements[0]!.params, execution.bindings)
-  const answer = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject
+  const answer = (await answerTo(client, tried, execution)) as JsonObject
   const rows = probe ? (answer['returning'] as JsonObject[]) : []
   // A row that was not found again is unchecked, and the write refuses it.
   if (probe && rows.length < (answer['affected_rows'] as number)) return { refused: true }

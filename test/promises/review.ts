@@ -23,6 +23,7 @@ const PROMISES = {
   'why.whole': 'all of an answer is the verdict, the rule, the columns, the limit, the session and the statement',
   'why.null': 'a comparison with null is null in the tree',
   'why.row': 'a row that is not there has the reason row',
+  'why.versions': 'a table with row versions is explained like any other',
   'why.permission': 'a missing permission or column has the reason permission',
   'why.check': 'a refused write has the tree of the check',
   'why.request': 'any other failure has the reason request, with its error',
@@ -471,6 +472,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     why({ operation: 'select', key: { id: 99 } }, like({ verdict: 'refused', reason: 'row' })),
     why({ operation: 'update', key: { id: 99 }, object: { state: 'x' } }, like({ verdict: 'refused', reason: 'row' })),
   ],
+  'why.versions': async (t, server) => {
+    const explain = async (question: object) =>
+      (await server.query('explain_permission', { role: 'user', session: ANNA, table: 'orders', ...question })).body
+    for (const column of ['xmin', 'id']) {
+      await server.must('set_table_version', { table: 'orders', column })
+      t.match(await explain({ operation: 'select', key: { id: 10 } }), { verdict: 'allowed', filter: { result: true } })
+      const hidden = { verdict: 'refused', reason: 'filter', filter: { result: false } }
+      t.match(await explain({ operation: 'select', key: { id: 11 } }), hidden)
+      t.match(await explain({ operation: 'select', key: { id: 99 } }), { verdict: 'refused', reason: 'row' })
+      const late = { operation: 'update', key: { id: 10 }, object: { state: 'late' } }
+      t.match(await explain(late), { verdict: 'allowed', filter: { result: true }, check: { result: true } })
+    }
+    await server.must('set_table_version', { table: 'orders', column: null })
+  },
   'why.permission': [
     why(
       { operation: 'delete', key: { id: 10 } },
