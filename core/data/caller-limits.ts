@@ -129,6 +129,8 @@ interface SharesOptions {
   most(session: Caller): number
   /** Maximum number for all callers together. */
   readonly total: number
+  /** Maximum number for all callers of the role anonymous together; absent: no maximum. */
+  readonly anonymous?: number
   /** Number reserved for quick requests; absent: none. */
   readonly forQuick?: number
   /** Maximum time to wait, in milliseconds. 0 refuses immediately. */
@@ -155,10 +157,12 @@ function openShares(
         : Math.max(1, Math.floor(size * (role === 'anonymous' ? Math.min(share, config.anonymousShare) : share)))
   }
   const { poolSize, streamPoolSize } = config
+  const together = (size: number): number => Math.max(1, Math.floor(size * config.anonymousTotalShare))
   return {
     requests: new Shares({
       most: shareOf(poolSize, config.callerShare),
       total: poolSize,
+      anonymous: together(poolSize),
       forQuick: Math.min(poolSize - 1, Math.ceil(poolSize / 4)),
       waitMs: config.poolWaitMs,
       waited: (ms) => waited('share', ms),
@@ -169,6 +173,7 @@ function openShares(
     streams: new Shares({
       most: shareOf(streamPoolSize, config.streamShare),
       total: streamPoolSize,
+      anonymous: together(streamPoolSize),
       waitMs: 0,
       what: 'streams of this caller are open (database.streamShare)',
       allTaken: 'the maximum number of streams is open (database.streamPoolSize)',
@@ -179,6 +184,7 @@ function openShares(
 interface Holder {
   count: number
   readonly most: number
+  readonly isAnonymous: boolean
 }
 interface Waiting {
   readonly holder: Holder
@@ -196,6 +202,7 @@ export class Shares {
   private taken = 0
   /** Number taken by requests that are not known to be quick. */
   private takenBySlow = 0
+  private takenByAnonymous = 0
 
   constructor(private readonly options: SharesOptions) {}
 
@@ -209,7 +216,7 @@ export class Shares {
   async take(session: Caller, signal?: AbortSignal, isQuick = false): Promise<() => void> {
     const { caller } = session
     const known = this.holders.get(caller)
-    const holder = known ?? { count: 0, most: this.options.most(session) }
+    const holder = known ?? { count: 0, most: this.options.most(session), isAnonymous: session.role === 'anonymous' }
     if (!known) this.holders.set(caller, holder)
     if (this.isFree({ holder, isQuick })) this.add({ holder, isQuick }, 1)
     else await this.wait(holder, isQuick, signal).finally(() => this.forget(caller, holder))
@@ -223,8 +230,9 @@ export class Shares {
     }
   }
 
-  private isFree({ holder: { count, most }, isQuick }: Omit<Waiting, 'grant'>): boolean {
-    const { total, forQuick = 0 } = this.options
+  private isFree({ holder: { count, most, isAnonymous }, isQuick }: Omit<Waiting, 'grant'>): boolean {
+    const { total, anonymous = total, forQuick = 0 } = this.options
+    if (isAnonymous && this.takenByAnonymous >= anonymous) return false
     return count < most && this.taken < total && (isQuick || this.takenBySlow < total - forQuick)
   }
 
@@ -232,6 +240,7 @@ export class Shares {
     holder.count += change
     this.taken += change
     if (!isQuick) this.takenBySlow += change
+    if (holder.isAnonymous) this.takenByAnonymous += change
   }
 
   private forget(caller: string | undefined, holder: Holder): void {

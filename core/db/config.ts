@@ -113,6 +113,14 @@ export const databaseConfig = {
       default: 0.3,
       description: 'Upper limit of `callerShare` and `streamShare` for the anonymous callers of one address.',
     },
+    anonymousTotalShare: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1,
+      default: 0.5,
+      description:
+        'Share of the connections, and of the streams, that all anonymous callers may use together, at least one of each.',
+    },
     roleTimeoutMs: {
       type: 'object',
       default: { anonymous: 5000 },

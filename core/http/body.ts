@@ -18,6 +18,8 @@ export interface JsonReading {
   readonly empty?: Json
 }
 
+/** Larger bodies, in bytes, may take a millisecond to read, lift and bind, and so are taken in turns. */
+const SHORT = 4 * 1024
 /** Larger bodies, in bytes, are parsed in a worker, because the event loop would be busy for too long. */
 const LONG = 256 * 1024
 
@@ -42,6 +44,7 @@ export async function readJson(
   })
   keyed?.add(sha256(body).toString('hex'))
   if (body.length === 0 && empty !== undefined) return empty
+  if (body.length > SHORT) await held.round(session)
   const json = jsonLimits(limits, session, kind)
   if (body.length <= LONG) return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
   held.keep(session, ctx.res, body.length)

@@ -155,6 +155,11 @@ export interface Held {
    */
   turn(session: Session, res: ServerResponse, timeoutMs: number): Promise<void>
   /**
+   * Waits for the caller's turn on the event loop. Bodies that take time are read one in each round of it, in turns
+   * between callers, so that a crowd of them does not hold up all others.
+   */
+  round(session: Session): Promise<void>
+  /**
    * Counts a response for its caller until it has been sent, and cuts off a client that reads it too slowly.
    * @param bytes unsent size
    */
@@ -168,6 +173,8 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
   const waiting = new Map<string, number>()
   /** Starters of large bodies by caller; the first one is in progress. */
   const turns = new Map<string, (() => void)[]>()
+
+  const rounds = new Rounds()
 
   function add(caller: string, bytes: number): number {
     const sum = (waiting.get(caller) ?? 0) + bytes
@@ -211,6 +218,7 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
       await start
       clearTimeout(timer)
     },
+    round: async ({ caller }) => (caller === undefined ? undefined : rounds.next(caller)),
     follow(res, state, bytes) {
       const isSent = res.writableEnded && res.writableLength === 0
       if (isSent || res.req.socket.destroyed) return
@@ -229,6 +237,28 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
         if (caller !== undefined) add(caller, -bytes)
       })
     },
+  }
+}
+
+/** Lets one waiting body go on in each round of the event loop: the oldest of the caller that had its turn longest ago. */
+class Rounds {
+  private readonly waiting = new Map<string, (() => void)[]>()
+
+  next(caller: string): Promise<void> {
+    if (this.waiting.size === 0) setImmediate(this.start)
+    const own = this.waiting.get(caller)
+    return new Promise((resolve) => {
+      if (own) own.push(resolve)
+      else this.waiting.set(caller, [resolve])
+    })
+  }
+
+  private readonly start = (): void => {
+    const [caller, own] = this.waiting.entries().next().value!
+    own.shift()!()
+    this.waiting.delete(caller)
+    if (own.length > 0) this.waiting.set(caller, own)
+    if (this.waiting.size > 0) setImmediate(this.start)
   }
 }
 

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import pg from 'pg'
 import type { Test } from 'tap'
@@ -14,6 +15,8 @@ const PROMISES = {
   'lock.timeout': 'a statement that waits longer for a lock than database.lockTimeoutMs is a 409',
   'caller.share':
     'one caller has database.callerShare of the connections; beyond that it gets 429, and others are served',
+  'anonymous.together':
+    'anonymous callers of all addresses together have database.anonymousTotalShare of the connections',
   'pool.wait': 'a request that gets no connection within database.poolWaitMs is a 503 with Retry-After',
   'stream.share': 'one caller has database.streamShare of the streams; beyond that it gets 429, and others are served',
   'stream.age': 'a client that reads a stream for longer than database.streamMaxAgeMs loses its connection',
@@ -94,6 +97,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Shared>>> = {
     await server.cancel()
     await Promise.all(streams)
     t.equal((await server.query('select', all, user(1))).status, 200, 'given back')
+  },
+  'anonymous.together': async (t, server) => {
+    const ask = (localAddress: string) =>
+      new Promise<number | undefined>((resolve) => {
+        const body = JSON.stringify({ type: 'select', args: { table: 'sleepy', columns: ['id', 'slept'] } })
+        const { port } = new URL(server.url)
+        request({ host: '127.0.0.1', port, localAddress, path: '/v1/query', method: 'POST' }, (answer) => {
+          answer.resume().on('end', () => resolve(answer.statusCode))
+        }).end(body)
+      })
+    let isOver = false
+    const all = Promise.all([2, 3, 4, 5, 6].map((i) => ask(`127.0.0.${i}`))).finally(() => (isOver = true))
+    let most = 0
+    while (!isOver) most = Math.max(most, await server.running())
+    t.equal(most, 2, 'of four connections')
+    t.ok((await all).includes(504), 'those that run are ended in time')
   },
   'pool.wait': async (t, server) => {
     const slow = () => server.query('select', { table: 'sleepy', columns: ['slept'], limit: 1 })
