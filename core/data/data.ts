@@ -57,8 +57,11 @@ export interface Data {
   prepare<T>(planner: string, shape: unknown, call: Call, options?: { readonly patient?: boolean }): Promise<T>
   /** @throws ServiceError 400 when the caller's role may not run the request */
   check(request: Request, call: Call): Promise<void>
-  /** @throws ServiceError 400 answer-too-large: `bytes` exceeds `database.maxAnswerBytes` */
-  mustFit(bytes: number): void
+  /**
+   * @param bytes size of the parts of an answer so far
+   * @throws ServiceError 400 answer-too-large: more than `database.maxAnswerBytes`, or `maxAnonymousAnswerBytes`
+   */
+  mustFit(bytes: number, session: Session): void
   /** Sets how the catalog is read: the resolver of stored templates, and names in GraphQL. Call it during setup. */
   describeCatalog(options: CatalogOptions): void
   /**

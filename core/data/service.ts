@@ -10,7 +10,7 @@ import { clientError } from '../db/errors.js'
 import { cancellable, executeIn, plainLane } from '../db/execute.js'
 import type { Cell, Execution, Lane } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
-import { answerTooLarge } from '../db/limit-answers.js'
+import { answerLimit, answerTooLarge } from '../db/limit-answers.js'
 import { createObserver, queryTags } from '../db/observe.js'
 import { SlowQueries } from '../db/slow-queries.js'
 import { openStandbys, standbyLane, type StandbyState } from '../db/standbys.js'
@@ -157,8 +157,9 @@ export async function openData(database: Database, options: DataOptions): Promis
     }
   }
 
-  function mustFit(bytes: number): void {
-    if (bytes > config.maxAnswerBytes) throw answerTooLarge(config.maxAnswerBytes)
+  function mustFit(bytes: number, session: Session): void {
+    const most = answerLimit(config, session)
+    if (bytes > most) throw answerTooLarge(most)
   }
 
   const steps: RequestSteps = {
@@ -192,12 +193,14 @@ export async function openData(database: Database, options: DataOptions): Promis
         if (job.isLast && job.plan.statements.length === 1) call.onSent?.()
         const text = await answered
         transaction.answered += Buffer.byteLength(text)
-        mustFit(transaction.answered)
+        mustFit(transaction.answered, call.session)
         return answerOf(text, job.plan)
       }
       const isRead = isPlainRead(job.plan)
       if (!isRead) refuseDryRun(call)
       const cell = await (isRead ? lane.cell(job) : told(call, lane.write(job)))
+      // What was written would be lost to the client.
+      if (isRead) mustFit(cell.length, call.session)
       return answerOf(cell, job.plan)
     },
     runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan),

@@ -42,6 +42,13 @@ export const databaseConfig = {
       description:
         'Maximum size of a buffered response, or of one row of a streamed response, in bytes. Larger responses fail with 400. Also limits the unread responses and unfinished request bodies of one caller; its next request then fails with 429.',
     },
+    maxAnonymousAnswerBytes: {
+      type: 'integer',
+      minimum: 1024,
+      default: 16 * 1024 * 1024,
+      description:
+        'The same for the role anonymous, where smaller: for the parts of a bulk, of a mutation or of a batch together, and for what one address holds.',
+    },
     maxConnections: {
       type: 'integer',
       minimum: 7,

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Counter } from 'prom-client'
+import { type AnswerLimits, answerLimit } from '../db/limit-answers.js'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
@@ -166,9 +167,8 @@ export interface Held {
   follow(res: ServerResponse, state: { readonly session?: Session; code?: string }, bytes: number): void
 }
 
-/** @param limits `maxAnswerBytes` is the maximum number of bytes held per caller */
-export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: number }): Held {
-  const { maxAnswerBytes } = limits
+/** @param limits with the maximum number of bytes held per caller */
+export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
   /** Bytes held by caller. */
   const waiting = new Map<string, number>()
   /** Starters of large bodies by caller; the first one is in progress. */
@@ -184,13 +184,15 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
   }
 
   return {
-    check({ caller }) {
-      const bytes = caller === undefined ? undefined : waiting.get(caller)
-      if (bytes !== undefined && bytes > maxAnswerBytes) throw tooMuch(bytes, maxAnswerBytes)
+    check(session) {
+      const bytes = session.caller === undefined ? undefined : waiting.get(session.caller)
+      const most = answerLimit(limits, session)
+      if (bytes !== undefined && bytes > most) throw tooMuch(bytes, most)
     },
-    receive({ caller }, bytes, size) {
-      const sum = caller === undefined ? 0 : add(caller, bytes)
-      if (bytes > 0 && sum > size && sum > maxAnswerBytes) throw tooMuch(sum, maxAnswerBytes)
+    receive(session, bytes, size) {
+      const sum = session.caller === undefined ? 0 : add(session.caller, bytes)
+      const most = answerLimit(limits, session)
+      if (bytes > 0 && sum > size && sum > most) throw tooMuch(sum, most)
     },
     keep({ caller }, res, bytes) {
       if (caller === undefined || res.closed) return

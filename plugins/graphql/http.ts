@@ -170,9 +170,9 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     for (const [i, each] of body.entries()) {
       const path = at('$', i)
       try {
-        data.mustFit(bytes)
+        data.mustFit(bytes, ctx.state.session)
         const one = await textOf((await run(ctx, dialect, each, path, { streams: false })).body)
-        data.mustFit((bytes += Buffer.byteLength(one)))
+        data.mustFit((bytes += Buffer.byteLength(one)), ctx.state.session)
         bodies.push(one)
       } catch (error) {
         // The requests before it may have written, so the client gets their responses.

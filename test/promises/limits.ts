@@ -28,6 +28,7 @@ const PROMISES = {
   'answer.bytes': 'a response that is held in memory has at most database.maxAnswerBytes; a stream has no limit',
   'answer.row': 'one row of a stream has at most database.maxAnswerBytes',
   'answer.together': 'the responses of a bulk, of a mutation and of a batch are limited together',
+  'answer.anonymous': 'the responses of anonymous have at most database.maxAnonymousAnswerBytes',
   'patterns.operators':
     'a request of a role has at most limits.patterns.operators pattern operators, in whatever way it comes',
   'patterns.characters': 'regular expressions of a role have few characters, and no back-reference',
@@ -278,6 +279,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
     t.equal((await select(2)).status, 200)
     t.match(await select(1), { status: 400, body: { code: 'answer-too-large' } })
   },
+  'answer.anonymous': async (t, { databaseUrl }) => {
+    const database = { maxAnonymousAnswerBytes: 500_000 }
+    const server = await testServer(t, { databaseUrl, config: { database } })
+    const read = (limit: number) => ({ type: 'select', args: { table: 'big', columns: ['t'], limit } })
+    const anonymous = { role: 'anonymous' }
+    const tooLarge = { status: 400, body: { code: 'answer-too-large' } }
+    t.equal((await server.query('select', read(1).args, anonymous)).status, 200)
+    t.match(await server.query('select', read(2).args, anonymous), tooLarge)
+    t.match(await server.query('bulk', [read(1), read(1)], anonymous), tooLarge)
+    t.equal((await server.query('bulk', [read(2), read(2)], USER)).status, 200)
+  },
   'answer.together': async (t, server) => {
     const tooLarge = { errors: [{ extensions: { code: 'answer-too-large' } }] }
     const three = { type: 'select', args: { table: 'big', columns: ['id', 't'], limit: 3 } }
@@ -526,6 +538,7 @@ async function start(t: Test): Promise<Limited> {
     ...tables.map((table) => ({ type: 'track_table', args: table })),
     ...tables.map((table) => permit(table, 'user')),
     permit('item', 'anonymous'),
+    permit('big', 'anonymous'),
     permit('item', 'guest'),
     permit('town', 'mayor', { region: 'X-Service-User-Id' }),
     relate('item', 'owned', 'item', 'owner'),
