@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { type Kind, nested, NONCE, times } from './kind.js'
 
 const MODERN = '/v1/graphql'
@@ -174,6 +175,15 @@ export const DOCUMENTS: readonly Kind[] = [
     given('query ($p: String!) { review(limit: 1, where: {body: {_regex: $p}}) { id } }', { p: '(a|b)*'.repeat(4000) }),
   ),
 
+  // To be kept by their hash
+  raw(
+    'a document of 9 MiB with its hash',
+    MODERN,
+    () => JSON.stringify({ query: LONG_DOCUMENT, ...hashOf(LONG_DOCUMENT) }),
+    'refused',
+  ),
+  raw('no document, with its hash', MODERN, () => JSON.stringify({ query: '}}}', ...hashOf('}}}') }), 'refused'),
+
   // Variables
   modern('a string of 9 MiB in a variable', () =>
     given('query ($s: String!) { product(where: {name: {_eq: $s}}) { id } }', { s: 'x'.repeat(9 * MIB) }),
@@ -286,6 +296,11 @@ function batch(name: string, count: number, text: () => string, outcome: Outcome
 function raw(name: string, path: string, body: () => string, outcome: Outcome = 'either'): Kind {
   return { name, path, body: () => Buffer.from(body()), refused: outcome === 'refused' }
 }
+
+const LONG_DOCUMENT = `#${'x'.repeat(9 * MIB)}\n{ product { id } }`
+const hashOf = (document: string) => ({
+  extensions: { persistedQuery: { version: 1, sha256Hash: createHash('sha256').update(document).digest('hex') } },
+})
 
 /** A document with variables. */
 const given = (query: string, variables: object): Buffer =>

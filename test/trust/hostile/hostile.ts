@@ -302,8 +302,11 @@ function createSender(url: string, tokens: readonly string[]) {
   }
   let probes = 0
   return {
-    send: ({ path, as = WHO }: Kind, parts: Split, n: number) =>
-      post(path, headersOf(as[n % as.length] as Who, Math.floor(n / as.length)), parts, String(n)),
+    send: ({ path, as = WHO, headers = {} }: Kind, parts: Split, n: number) => {
+      const own = Object.entries(headers).map(([name, value]) => [name, value.replaceAll(NONCE, String(n))])
+      const caller = headersOf(as[n % as.length] as Who, Math.floor(n / as.length))
+      return post(path, { ...caller, ...Object.fromEntries(own) }, parts, String(n))
+    },
     /** Waits until a document that nobody has sent is compiled. */
     compiles: () =>
       until('a new document is compiled', async () => {

@@ -2,6 +2,8 @@
 export interface Kind {
   readonly name: string
   readonly path: string
+  /** Besides those of the caller; `NONCE` in a value is as in the body. */
+  readonly headers?: Readonly<Record<string, string>>
   /** Made once; `NONCE` in it is a number that no request had before, so that nothing is known already. */
   body(): Buffer
   /** Who sends it; default: all. */

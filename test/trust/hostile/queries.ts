@@ -37,6 +37,10 @@ export const QUERIES: readonly Kind[] = [
     'refused',
   ),
   query('$in with 500,000 strings', () => select(`"where":{"name":{"$in":[${times(500_000, (i) => `"n${i}",`)}""]}}`)),
+  query('$in with 9,900', () => select(`"where":{"id":{"$in":[${times(9_900, (i) => `${i},`)}0]}}`)),
+  query('a new order of 1,900 conditions', () =>
+    select(`"where":{"$or":[${times(1900, (i) => `{"${i % 7 === 3 ? 'id' : 'price'}":1},`)}{"id":${NONCE}}]}`),
+  ),
   query('$or of 1,990', () => select(`"where":{"$or":[${times(1990, (i) => `{"id":${i}},`)}{"id":0}]}`)),
   query(
     '$or of 100,000',
@@ -107,6 +111,15 @@ export const QUERIES: readonly Kind[] = [
       `{"type":"bulk","args":[${times(1000, `{"type":"select","args":{"table":"product","columns":["id"],"limit":1}},`)}{"type":"count","args":{"table":"product"}}]}`,
     'refused',
   ),
+  query('a bulk of 60 long answers', () => `{"type":"bulk","args":[${times(59, `${LONG},`)}${LONG}]}`),
+  {
+    ...query('a bulk of reads to be kept for a key', () => `{"type":"bulk","args":[${LONG}]}`),
+    headers: { 'Idempotency-Key': `hostile-${NONCE}` },
+  },
+  {
+    ...query('nothing at all to be kept for a key', () => '{"type":"bulk","args":[]}'),
+    headers: { 'Idempotency-Key': `hostile-nothing-${NONCE}` },
+  },
   query('a bulk of 100,000', () => `{"type":"bulk","args":[${times(100_000, '{"type":"x"},')}{}]}`, 'refused'),
   query('bulks in bulks, 25 deep', () => nested(25, '{"type":"bulk","args":[', select('"limit":1'), ']}')),
   query(
@@ -123,6 +136,9 @@ export const QUERIES: readonly Kind[] = [
   ),
   query('types that JavaScript knows', () => '{"type":"constructor","args":{"__proto__":{"a":1}}}', 'refused'),
 ]
+
+/** A known read with a long answer. */
+const LONG = '{"type":"select","args":{"table":"review","columns":["*"],"limit":900}}'
 
 function query(
   name: string,
