@@ -88,7 +88,7 @@ export const ERRORS = {
   'too-many-failures': [429, 'Too many wrong credentials from this address. Retry after `Retry-After` seconds.'],
   'too-many-requests': [
     429,
-    'The caller has used its share: of previously unseen query shapes (`limits.newQueries`), of connections (`database.callerShare`, `streamShare`), or of memory for answers it has not read (`database.maxAnswerBytes`).',
+    'The caller has used its share of something; the message names the setting. [Limits of callers](http/README.md#limits-of-callers) lists them.',
   ],
   too_many_uploads: [429, 'Filestore: the user has too many unfinished resumable uploads, or too many pending ones.'],
   too_many: [429, 'Notify: this number, or all numbers together, got as many SMS as allowed in a day.'],

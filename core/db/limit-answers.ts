@@ -1,8 +1,6 @@
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 import { type ServiceError, serviceError } from '../errors.js'
-import type { Session } from '../session.js'
-import type { DatabaseConfig } from './config.js'
 import { DATA_ROW, HEADER } from './row-messages.js'
 
 /**
@@ -56,14 +54,6 @@ class Messages {
     return largest
   }
 }
-
-export type AnswerLimits = Pick<DatabaseConfig, 'maxAnswerBytes' | 'maxAnonymousAnswerBytes'>
-
-/** Returns the most bytes that a caller may hold in answers. */
-export const answerLimit = (
-  { maxAnswerBytes, maxAnonymousAnswerBytes }: AnswerLimits,
-  { role }: Pick<Session, 'role'>,
-): number => (role === 'anonymous' ? Math.min(maxAnswerBytes, maxAnonymousAnswerBytes) : maxAnswerBytes)
 
 export const answerTooLarge = (maxBytes: number): ServiceError =>
   serviceError(

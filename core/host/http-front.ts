@@ -38,6 +38,8 @@ export interface HttpFrontOptions {
   readonly log: Logger
   readonly metrics: Metrics
   readonly held: Held
+  /** Number of processes of the server. */
+  readonly processes: number
   readonly shared: Shared
   /** Plugin names in load order. */
   readonly plugins: readonly string[]
@@ -53,7 +55,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     fast: options.fast,
     log,
     ready,
-    traffic: createTraffic(http, metrics, options.held),
+    traffic: createTraffic(http, metrics, options.held, options.processes),
     authenticate: createAuthenticate(auth, log, shared.authenticators, withoutSocket(http)),
   }
   const fronts = listeners.map((listener) => {

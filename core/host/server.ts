@@ -211,6 +211,7 @@ export async function startLoaded(
       log,
       metrics,
       held,
+      processes: siblings.count,
       shared,
       plugins: isWorker ? [] : loaded.plugins.map(({ plugin }) => plugin.name),
       ready: () => ready(store, shared),

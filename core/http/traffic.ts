@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Counter } from 'prom-client'
-import { type AnswerLimits, answerLimit } from '../db/limit-answers.js'
+import { type AnswerLimits, answerLimit } from '../answer.js'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
@@ -35,7 +35,8 @@ export interface Traffic {
   readonly held: Held
 }
 
-export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held): Traffic {
+/** @param processes number of processes that share what an address may guess */
+export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held, processes = 1): Traffic {
   const durations = metrics.histogram(
     'http_request_duration_seconds',
     'Time from the headers of a request to the end of its response.',
@@ -54,7 +55,7 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held):
       durations.observe({ method, route, status, plugin }, seconds)
     },
     enter: createConcurrencyLimit(config.maxConcurrentRequests, rejected),
-    authFailed: createGuessLimit(config.failedAuthPerMinute, failures),
+    authFailed: createGuessLimit(Math.ceil(config.failedAuthPerMinute / processes), failures),
     malformed: metrics.counter('http_unread_total', 'Requests refused because they are not valid HTTP.', ['code']),
     held,
   }

@@ -364,6 +364,7 @@ async function refused(t: Test, server: NotifyServer, name: string, path: string
 
 const PAGES = {
   'core/http/README.md': {
+    'Limits of callers': { 'Answers kept for an `Idempotency-Key` (`idempotency.maxCallerBytes`)': 'key.quota' },
     'Idempotency-Key': {
       '`POST /v1/query`, except reads; templates that write, with every method; GraphQL mutations': 'key.once',
       'Uploads and deletions of files at `/v1/file`': ['key.once', 'key.reused'],

@@ -65,6 +65,12 @@ const padded = (bytes: number) => {
 const payload = (error: RegExp, path?: string) => refused('unexpected-payload', error, path).like as object
 const sixteenHundred = (path: string) => ({ status: 400, body: payload(/at most 1600 columns/, path) })
 
+/** Number of requests in progress, with the one that asks. */
+async function requestsIn(server: TestServer): Promise<number> {
+  const { text } = await server.fetch('/metrics')
+  return Number(/^rowhouse_http_requests_in_flight (\d+)$/m.exec(text)?.[1])
+}
+
 const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
   'body.bytes': async (t, server) => {
     const acting = { role: 'user', acting: true } as const
@@ -127,7 +133,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
     const socket = connect(Number(new URL(roomy.url).port), '127.0.0.1')
     t.teardown(() => socket.destroy())
     socket.write(`${head(7)}\r\n\r\n${padded(large).slice(0, -9)}`)
-    await until('the first is in progress', () => socket.bytesWritten > large - 1000 && socket.writableLength === 0)
+    await until('the first is in progress', async () => (await requestsIn(roomy)) > 1)
     let isDone = false
     const second = roomy.raw(padded(large), user(7)).finally(() => (isDone = true))
     t.equal((await roomy.raw(padded(large), user(8))).status, 200, 'another caller')
@@ -457,11 +463,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
     // Reading such a request takes a tenth of the time of compiling it.
     const long = (i: number) => graphql(server, `query a${i} { item(limit: 1) { ${'id '.repeat(4900)} } }`, user(31))
     const crowd = times(24, (i) => long(i).finally(() => done++))
-    const inFlight = async () => {
-      const { text } = await server.fetch('/metrics')
-      return Number(/^rowhouse_http_requests_in_flight (\d+)$/m.exec(text)?.[1])
-    }
-    await until('the crowd waits', async () => (await inFlight()) > 16)
+    await until('the crowd waits', async () => (await requestsIn(server)) > 16)
     const before = done
     t.equal((await novel(server, 2, user(32))).status, 200)
     t.ok(done - before < 6, `another caller is answered before most of the crowd, after ${done - before}`)
@@ -483,7 +485,26 @@ const novel = (server: TestServer, shape: number, as?: As): Promise<Answered> =>
   select(server, { where: { $or: times(shape + 2, () => ({ id: 1 })) } }, as)
 
 const PAGES = {
-  'core/http/README.md': { Errors: { '429 `too-many-requests`': 'queries.new' } },
+  'core/http/README.md': {
+    Errors: { '429 `too-many-requests`': 'queries.new' },
+    'Limits of callers': {
+      'Bytes of a JSON body (`http.maxJsonBytes`, `maxAnonymousJsonBytes`, `maxAdminJsonBytes`)': [
+        'body.bytes',
+        'body.anonymous',
+      ],
+      'Values in a body, besides the rows in `objects` (`http.maxJsonValues`, `maxAnonymousJsonValues`)': [
+        'body.values',
+        'body.anonymous',
+      ],
+      'Bodies of more than 1 MiB at a time': 'body.turn',
+      'Bytes of unfinished bodies and unread answers (`database.maxAnswerBytes`, `maxAnonymousAnswerBytes`)':
+        'body.unfinished',
+      'Bytes of an answer that is held in memory (the same settings)': ['answer.bytes', 'answer.anonymous'],
+      'Estimated cost (`limits.price`)': 'price.request',
+      'New query shapes (`limits.newQueries`), each 4,096 characters of one': ['queries.new', 'queries.size'],
+      'New query shapes that are compiled at a time': 'queries.turns',
+    },
+  },
   'plugins/query/README.md': {
     Limits: {
       'Depth of a body': 'body.depth',

@@ -187,7 +187,17 @@ async function open(t: Test, { url }: TestServer, id: number, query: object): Pr
 const openStream = (t: Test, server: TestServer, id: number, table = 'endless'): Promise<Socket> =>
   open(t, server, id, { type: 'select', args: { table, columns: ['id', 't'] } })
 
-export const shares = area('shares', { promises: PROMISES, cases: CASES, start })
+const PAGES = {
+  'core/http/README.md': {
+    'Limits of callers': {
+      'Connections to the database (`database.callerShare`, `anonymousShare`)': 'caller.share',
+      'Connections and streams of anonymous callers (`database.anonymousTotalShare`)': 'anonymous.together',
+      'Streams (`database.streamShare`)': 'stream.share',
+    },
+  },
+} as const
+
+export const shares = area('shares', { promises: PROMISES, pages: PAGES, cases: CASES, start })
 
 interface Shared extends TestServer {
   /** The same database, with short timeouts. */
