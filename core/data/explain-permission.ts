@@ -205,8 +205,8 @@ export async function rowsFor(
 }
 
 /** Returns a read of at most two rows with other fields, and without the version, which is no JSON. */
-function asking({ version: _, ...read }: Read, fields: readonly Field[]): Read {
-  return { ...read, fields, limit: TWO }
+function asking(read: Read, fields: readonly Field[]): Read {
+  return { ...read, fields, limit: TWO, version: undefined }
 }
 
 /** Runs a statement and parses its answer. */
