@@ -206,7 +206,9 @@ export async function rowsFor(
 
 /** Returns a read of at most two rows with other fields, and without the version, which is no JSON. */
 function asking(read: Read, fields: readonly Field[]): Read {
-  return { ...read, fields, limit: TWO, version: undefined }
+  const asked: Partial<Record<'version', unknown>> & Omit<Read, 'version'> = { ...read, fields, limit: TWO }
+  delete asked.version
+  return asked as Read
 }
 
 /** Runs a statement and parses its answer. */

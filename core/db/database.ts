@@ -218,6 +218,9 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', sizes.admin, config.statementTimeoutMs)
   const probes = pool('probe', PROBES, connectMs)
+  // Connected only while it is in doubt whether the database answers, so it has no part in the budget.
+  pools.delete(poolName({ name }, 'probe'))
+  probes.options.idleTimeoutMillis = PROBE_IDLE_MS
   return {
     name,
     standbys: [],
@@ -240,7 +243,8 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
 }
 
 /** Maximum number of probes at a time. */
-const PROBES = 5
+const PROBES = 3
+const PROBE_IDLE_MS = 2000
 /** Maximum time that a check of a standby waits for its connection. */
 const CHECK_WAIT_MS = 500
 

@@ -353,7 +353,7 @@ export interface Read {
   /** Whether to return the values of its only field instead of objects. */
   readonly values?: true
   /** Column whose value is returned, too, as the version of the row, of a read by primary key. Only for the outermost read. */
-  readonly version?: string | undefined
+  readonly version?: string
 }
 
 /** Groups of rows. A group has the columns in `by`, and one for each value. */
