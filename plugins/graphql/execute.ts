@@ -424,8 +424,6 @@ function fillTemplate(template: Template, variables: JsonObject): Json | undefin
   switch (template.kind) {
     case 'variable':
       return variables[template.name]
-    case 'json':
-      return template.value
     case 'list':
       return template.of.map((each) => fillTemplate(each, variables) ?? null)
     case 'object': {
@@ -436,5 +434,7 @@ function fillTemplate(template: Template, variables: JsonObject): Json | undefin
       }
       return object
     }
+    default:
+      return jsonOf(template, '$.query')
   }
 }

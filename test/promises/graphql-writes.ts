@@ -13,7 +13,7 @@ const PROMISES = {
   'insert.variable': 'values, rows and lists of rows may come as variables',
   'insert.required': 'objects are required',
   'insert.unknown': 'an unknown column, a generated one and a value of another type are refused',
-  'write.digits': 'numbers keep their digits, in variables and in _set and _inc',
+  'write.digits': 'numbers keep their digits, in documents, in variables and their defaults',
   'conflict.ignore': 'on_conflict without update_columns leaves the row as it is, and does not count it',
   'conflict.update': 'on_conflict updates the given columns only',
   'conflict.where': 'on_conflict updates rows that fulfil its condition only',
@@ -207,6 +207,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     unchanged,
   ],
   'write.digits': [
+    raw(
+      JSON.stringify({
+        query:
+          'mutation ($b: bigint = 9007199254740995) { insert_author(objects: [{id: 91, big: 9007199254740993, num: 2.50}, {id: 92, big: $b, num: 12345678901234567890.10}]) { returning { big num } } delete_author(where: {id: {_in: [91, 92]}}) { affected_rows } }',
+      }),
+      text(
+        '{"data":{"insert_author":{"returning":[{"big":9007199254740993,"num":2.50},{"big":9007199254740995,"num":12345678901234567890.10}]},"delete_author":{"affected_rows":2}}}',
+      ),
+    ),
     raw(
       '{"query": "mutation ($o: author_insert_input!) { insert_author_one(object: $o) { big num } update_author_by_pk(pk_columns: {id: 1}, _set: {big: 9007199254740993}, _inc: {num: 0.10}) { big num } }", "variables": {"o": {"id": 10, "big": 9007199254740993, "num": 2.50}}}',
       text(

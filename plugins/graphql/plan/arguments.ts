@@ -19,7 +19,6 @@ import {
   isGeo,
   isRelated,
   type Names,
-  NumberText,
   type Operand,
   type Operands,
   operatorName,
@@ -43,7 +42,19 @@ import {
   TEXT,
   TRUE,
 } from 'rowhouse/plan'
-import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, jsonOf, NULL, ownOf } from './input.js'
+import {
+  type Args,
+  fieldsOf,
+  type Input,
+  invalid,
+  isAbsent,
+  isTrue,
+  jsonOf,
+  NULL,
+  ownOf,
+  withNumbers,
+} from './input.js'
+import { scalarIn } from './literal.js'
 import {
   AGGREGATE_END,
   aggregateNamed,
@@ -106,23 +117,12 @@ export class Arguments {
 
   /** Returns a value of the document with its variables replaced; undefined for an absent variable. */
   input(node: ValueNode | undefined): Input | undefined {
-    switch (node?.kind) {
-      case undefined:
-        return undefined
-      case Kind.VARIABLE:
-        return ownOf(this.variables, node.name.value)
-      case Kind.NULL:
-        return NULL
-      case Kind.INT:
-      case Kind.FLOAT: {
-        const number = Number(node.value)
-        return { kind: 'literal', value: String(number) === node.value ? number : new NumberText(node.value) }
+    if (!node) return undefined
+    switch (node.kind) {
+      case Kind.VARIABLE: {
+        const given = ownOf(this.variables, node.name.value)
+        return given && withNumbers(given)
       }
-      case Kind.STRING:
-      case Kind.BOOLEAN:
-        return { kind: 'literal', value: node.value }
-      case Kind.ENUM:
-        return { kind: 'enum', name: node.value }
       case Kind.LIST:
         return { kind: 'list', of: node.values.map((each) => this.input(each) ?? NULL) }
       case Kind.OBJECT: {
@@ -132,6 +132,8 @@ export class Arguments {
         })
         return { kind: 'object', fields: Object.fromEntries(fields) }
       }
+      default:
+        return withNumbers(scalarIn(node))
     }
   }
 

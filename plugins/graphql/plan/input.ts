@@ -10,11 +10,42 @@ export type Input =
   /** A scalar, or a whole list of scalars. `said`: what it says as a global id or cursor, with the slots of its values. */
   | { readonly kind: 'slot'; readonly slot: number; readonly said?: Said<number | null> }
   | { readonly kind: 'literal'; readonly value: Json }
+  /** A number on its way between threads, with all digits that were written. Planning makes it a literal. */
+  | { readonly kind: 'number'; readonly text: string }
   | { readonly kind: 'enum'; readonly name: string }
   | { readonly kind: 'list'; readonly of: readonly Input[] }
   | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Input>> }
 
-export const NULL: Input = { kind: 'null' }
+/** A value without variables and without parts. */
+export type ScalarInput = Exclude<Input, { readonly kind: 'slot' | 'list' | 'object' }>
+
+export const NULL: ScalarInput = { kind: 'null' }
+
+/** Returns a number as `parseJson` does: with its digits as text, where JavaScript would print others. */
+export function numberOf(text: string): number | NumberText {
+  const number = Number(text)
+  return String(number) === text ? number : new NumberText(text)
+}
+
+const literal = (value: Json): Input =>
+  value instanceof NumberText ? { kind: 'number', text: value.text } : { kind: 'literal', value }
+
+/** Makes numbers literals. */
+export function withNumbers(input: Input): Input {
+  switch (input.kind) {
+    case 'number':
+      return { kind: 'literal', value: numberOf(input.text) }
+    case 'list':
+      return { kind: 'list', of: input.of.map(withNumbers) }
+    case 'object':
+      return {
+        kind: 'object',
+        fields: Object.fromEntries(Object.entries(input.fields).map(([key, each]) => [key, withNumbers(each)])),
+      }
+    default:
+      return input
+  }
+}
 
 /** Arguments of a field, or fields of an input object. */
 export type Args = Readonly<Record<string, Input>>
@@ -117,7 +148,7 @@ export function liftVariables(
         check(value, type, path, types)
         if (opaque && typeof value === 'string') return addOpaque(value)
         // A directive may use the same boolean, and there are two plans at most.
-        return keep || typeof value === 'boolean' ? { kind: 'literal', value } : add(value)
+        return keep || typeof value === 'boolean' ? literal(value) : add(value)
     }
   }
 
@@ -186,6 +217,8 @@ export function jsonOf(input: Input, path: string): Json {
       return null
     case 'literal':
       return input.value
+    case 'number':
+      return numberOf(input.text)
     case 'enum':
       return input.name
     case 'list':

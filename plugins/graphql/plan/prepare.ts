@@ -1,5 +1,6 @@
 import {
   type ASTNode,
+  type ConstValueNode,
   type FieldNode,
   type GraphQLError,
   type GraphQLInputType,
@@ -18,7 +19,6 @@ import {
   type TypeNode,
   validate,
   type ValueNode,
-  valueFromASTUntyped,
   visit,
 } from 'graphql'
 import { at, type Json, type Names, ServiceError, serviceError } from 'rowhouse/plan'
@@ -34,7 +34,16 @@ import {
   readDocument,
 } from './document.js'
 import { type Exposed, exposed } from './exposed.js'
-import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
+import {
+  type Input,
+  type InputType,
+  type InputTypes,
+  invalid,
+  type ScalarInput,
+  type TypeRef,
+  type Variable,
+} from './input.js'
+import { constantIn, scalarIn } from './literal.js'
 import { introspectionText } from './introspection.js'
 import { type Dialect, graphqlNames } from './names.js'
 import { isDataEnum } from './registry.js'
@@ -99,7 +108,7 @@ interface Condition {
 /** A value of the document that may contain variables. */
 export type Template =
   | { readonly kind: 'variable'; readonly name: string }
-  | { readonly kind: 'json'; readonly value: Json }
+  | ScalarInput
   | { readonly kind: 'list'; readonly of: readonly Template[] }
   | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Template>> }
 
@@ -255,7 +264,7 @@ function refOf(type: GraphQLInputType, types: Record<string, InputType>): TypeRe
 }
 
 /** Converts the default of a variable. A single value becomes a list of one if the type is a list. */
-function constant(node: ValueNode, type: GraphQLInputType): Input {
+function constant(node: ConstValueNode, type: GraphQLInputType): Input {
   if (isNonNullType(type)) return constant(node, type.ofType)
   if (node.kind === Kind.NULL) return { kind: 'null' }
   if (isListType(type)) {
@@ -275,7 +284,7 @@ function constant(node: ValueNode, type: GraphQLInputType): Input {
       ),
     }
   }
-  return { kind: 'literal', value: valueFromASTUntyped(node) as Json }
+  return constantIn(node)
 }
 
 /** Finds variables whose value changes the plan: in directives, in introspection, in an alpha `order_by`, as paths. */
@@ -362,7 +371,7 @@ function mutationRoot(key: string, node: FieldNode, mutation: Exposed['mutation'
 function templateOf(node: ValueNode): Template {
   if (node.kind === Kind.VARIABLE) return { kind: 'variable', name: node.name.value }
   if (node.kind === Kind.LIST) return { kind: 'list', of: node.values.map(templateOf) }
-  if (node.kind !== Kind.OBJECT) return { kind: 'json', value: valueFromASTUntyped(node) as Json }
+  if (node.kind !== Kind.OBJECT) return scalarIn(node)
   const fields = node.fields.map(({ name, value }) => [name.value, templateOf(value)] as const)
   return { kind: 'object', fields: Object.fromEntries(fields) }
 }
