@@ -158,6 +158,14 @@ base(oid, base) as (
   union
   select base.oid, t.typbasetype from base join pg_type t on t.oid = base.base where t.typtype = 'd'
 ),
+inner_type(oid, base) as (
+  select distinct t.typelem, t.typelem from base join pg_type t on t.oid = base.base where t.typcategory = 'A'
+  union
+  select inner_type.oid, t.typbasetype from inner_type join pg_type t on t.oid = inner_type.base where t.typtype = 'd'
+),
+element as (
+  select inner_type.oid as of, e.* from inner_type join pg_type e on e.oid = inner_type.base and e.typtype <> 'd'
+),
 type as materialized (
   select base.oid, json_build_object(
     'schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
@@ -172,7 +180,7 @@ type as materialized (
   join pg_type t on t.oid = base.base and t.typtype <> 'd'
   join pg_namespace n on n.oid = t.typnamespace
   left join pg_type r on r.oid = t.typarray
-  left join pg_type e on e.oid = t.typelem
+  left join element e on e.of = t.typelem
   left join pg_namespace en on en.oid = e.typnamespace
   left join pg_class c on c.oid = t.typrelid
   left join pg_namespace cn on cn.oid = c.relnamespace

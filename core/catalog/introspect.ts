@@ -365,12 +365,17 @@ type as materialized (
   join pg_namespace n on n.oid = t.typnamespace
   left join pg_type r on r.oid = t.typarray
 ),
+inner_type(oid, base) as (
+  select distinct typelem, typelem from type where typcategory = 'A'
+  union
+  select inner_type.oid, t.typbasetype from inner_type join pg_type t on t.oid = inner_type.base where t.typtype = 'd'
+),
 element as materialized (
-  select distinct on (e.oid) e.oid,
+  select inner_type.oid,
     json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
       'labels', ${labelsOf('e')},
       'lacks', ${lacking('e')}) as type
-  from type join pg_type e on e.oid = type.typelem and type.typcategory = 'A'
+  from inner_type join pg_type e on e.oid = inner_type.base and e.typtype <> 'd'
   join pg_namespace n on n.oid = e.typnamespace
 ),
 columns as (

@@ -9,6 +9,7 @@ const PROMISES = {
   'value.text': 'texts keep every character, but U+0000 and half surrogates are refused with their path',
   'value.json': 'json keeps its text, jsonb its value',
   'value.array': 'arrays are lists, also nested and with null, and their elements have the type',
+  'value.domain': 'arrays of a domain are written, compared and given to functions like arrays of its base type',
   'value.hstore': 'hstore is an object of strings and nulls',
   'value.composite': 'a composite value is an object, and lists of them work',
   'value.others': 'booleans, enums, uuids, bytes, ranges and dates come back as they were written',
@@ -19,6 +20,13 @@ const SQL = `
 create schema ext; create extension hstore schema ext;
 create type mood as enum ('sad', 'happy');
 create type place as (street text, no int);
+create domain flag as boolean;
+create domain word as text;
+create domain short_word as word check (length(value) < 5);
+create domain any_json as jsonb;
+create domain home_place as place;
+create table inside (id int primary key, f flag[], w short_word[], j any_json[], c home_place[]);
+create function words(given short_word[]) returns setof inside language sql stable as 'select * from inside where w = given';
 create table value (
   id int primary key, i int8, n numeric, price numeric(10, 2), x float8, ts timestamptz, plain timestamp, j json, b jsonb, s text, tags text[], grid int[],
   bag ext.hstore default 'd=>1', home place, homes place[], flag boolean, mood mood, uid uuid, bytes bytea, span int4range, day date, at time
@@ -89,6 +97,38 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     wrongValue('"tags":[true]', '$.args.objects[1].tags[0]'),
     wrongValue('"grid":[[1],["x"]]', '$.args', 'postgres-error'),
   ],
+  'value.domain': async (t, server) => {
+    const row = { f: [true, null], w: ['a', 'b'], j: [{ x: 1 }, [2], 'y'], c: [{ street: 'x', no: 1 }] }
+    await server.must('insert', { table: 'inside', objects: [{ id: 1, ...row }, { id: 2 }] })
+    await server.must('update', { table: 'inside', where: { id: 2 }, $set: row })
+    const all = (await server.query('select', { table: 'inside', columns: ['*'], order_by: ['w', 'id'] })).body
+    t.same(all, [
+      { id: 1, ...row },
+      { id: 2, ...row },
+    ])
+    for (const where of [
+      { w: row.w },
+      { w: { $contains: ['b'] } },
+      { w: { $contained_in: ['a', 'b', 'c'] } },
+      { f: { $contains: [true] } },
+    ])
+      t.match(await server.must('count', { table: 'inside', where }), { count: 2 }, JSON.stringify(where))
+    const long = { status: 400, body: { error: /violates check constraint "short_word_check"/ } }
+    t.match(await server.query('insert', { table: 'inside', objects: [{ id: 3, w: ['too long'] }] }), long)
+    t.match(await server.query('insert', { table: 'inside', objects: [{ id: 3, w: [1] }] }), {
+      status: 400,
+      body: { code: 'parse-failed' },
+    })
+    const called = await server.query('call', { function: 'words', arguments: { given: row.w }, columns: ['id'] })
+    t.same(called.body, [{ id: 1 }, { id: 2 }])
+    const mutation =
+      'mutation { update_inside(where: {w: {_contains: ["a"]}}, _set: {f: [false], w: ["q"]}) { returning { f w } } }'
+    const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query: mutation }) })
+    t.same(body.data.update_inside.returning, [
+      { f: [false], w: ['q'] },
+      { f: [false], w: ['q'] },
+    ])
+  },
   'value.hstore': [
     ...kept(
       '"bag"',
@@ -150,6 +190,7 @@ export const values = area('values', { promises: PROMISES, cases: CASES, start }
 async function start(t: Test) {
   const server = await testServer(t)
   await server.sql(SQL)
-  await server.must('track_table', 'value')
+  for (const table of ['value', 'inside']) await server.must('track_table', table)
+  await server.must('track_function', 'words')
   return server
 }
