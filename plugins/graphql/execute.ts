@@ -27,7 +27,16 @@ import {
 import { nestedRows } from './nested.js'
 import type { Limits } from './plan/document.js'
 import type { GraphqlShape } from './plan/index.js'
-import { type InputTypes, invalid, isGiven, jsonOf, keysIn, liftVariables } from './plan/input.js'
+import {
+  type InputTypes,
+  invalid,
+  isGiven,
+  isCondition,
+  isOption,
+  jsonOf,
+  keysIn,
+  liftVariables,
+} from './plan/input.js'
 import type { Dialect } from './plan/names.js'
 import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './plan/prepare.js'
 
@@ -419,18 +428,19 @@ function mergeResults(answers: readonly string[]): string {
   return `{${entries.join(',')}}`
 }
 
-/** Returns a value of the document as JSON, without the fields whose variable is absent. */
-function fillTemplate(template: Template, variables: JsonObject): Json | undefined {
+/** Returns a value of the document as JSON, without the fields whose variable is absent; in a condition they are null. */
+function fillTemplate(template: Template, variables: JsonObject, inCondition = false): Json | undefined {
   switch (template.kind) {
     case 'variable':
       return variables[template.name]
     case 'list':
-      return template.of.map((each) => fillTemplate(each, variables) ?? null)
+      return template.of.map((each) => fillTemplate(each, variables, inCondition) ?? null)
     case 'object': {
       const object: JsonObject = Object.create(null)
       for (const [key, each] of Object.entries(template.fields)) {
-        const value = fillTemplate(each, variables)
-        if (value !== undefined) object[key] = value
+        const value = fillTemplate(each, variables, inCondition || isCondition(key))
+        if (value !== undefined || (inCondition && !isOption(key, Object.keys(template.fields))))
+          object[key] = value ?? null
       }
       return object
     }

@@ -53,7 +53,7 @@ const PROMISES = {
   'where.aggregate-count': 'rows are found by the count of their related rows, filtered and of distinct values',
   'where.aggregate-bool': 'rows are found by bool_and and bool_or of related rows',
   'where.variable': 'values, lists and whole conditions may come as variables',
-  'where.null': 'null and a missing variable under an operator are refused',
+  'where.null': 'null and a missing variable within a condition are refused',
   'where.null-in-list': 'so is null in a list',
   'where.columns': 'there are no operators that compare two columns',
   'where.text-on-number': 'a text operator needs a text column',
@@ -392,6 +392,27 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'query ($x: [Int!]) { author(where: {id: {_nin: $x}}) { id } }',
       invalid(/unexpected null value/, '$.selectionSet.author.args.where.id._nin'),
       { variables: { x: null } },
+    ),
+    ...(
+      [
+        ['Int_comparison_exp', '{id: $e}'],
+        ['author_bool_exp', '{_not: $e}'],
+        ['[author_bool_exp!]', '{_or: $e}'],
+        ['[author_bool_exp!]', '{_and: $e}'],
+        ['Int_comparison_exp', '{_or: [{id: $e}, {id: {_eq: 1}}]}'],
+        ['article_bool_exp', '{articles: $e}'],
+        ['Int_comparison_exp', '{articles: {id: $e}}'],
+      ] as const
+    ).flatMap(([type, where]) =>
+      [undefined, { e: null }].map((variables) =>
+        ask(
+          `query ($e: ${type}) { author(where: ${where}) { id } }`,
+          fails('validation-failed', /null|expecting an object/),
+          {
+            variables,
+          },
+        ),
+      ),
     ),
   ],
   'where.null-in-list': [wrongWhere('{id: {_in: [1, null]}}', /null/i, '.id._in')],

@@ -522,12 +522,32 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     notes(TWO),
   ],
   'delete.required': [
+    ask(
+      'mutation ($e: Int_comparison_exp) { delete_note(where: {id: $e}) { affected_rows } }',
+      fails('validation-failed', /null|expecting an object/),
+    ),
+    ask(
+      'mutation ($e: note_bool_exp) { update_note(where: {_not: $e}, _set: {n: 1}) { affected_rows } }',
+      fails('validation-failed', /null|expecting an object/),
+    ),
+    ask(
+      'mutation ($e: Int_comparison_exp) { insert_note(objects: {id: 1}, on_conflict: {constraint: note_pkey, update_columns: [n], where: {n: $e}}) { affected_rows } }',
+      fails('validation-failed', /null|expecting an object/),
+    ),
+    ask(
+      'mutation ($e: Int_comparison_exp) { update_note_many(updates: [{where: {n: $e}, _set: {n: 1}}]) { affected_rows } }',
+      fails('validation-failed', /null|expecting an object/),
+    ),
     reset,
     wrong('delete_note { affected_rows }', /where/),
     ...[{}, { x: null }].map((variables) =>
-      ask('mutation ($x: Int) { delete_note(where: {id: {_eq: $x}}) { affected_rows } }', invalid(/null/), {
-        variables,
-      }),
+      ask(
+        'mutation ($x: Int) { delete_note(where: {id: {_eq: $x}}) { affected_rows } }',
+        invalid(/null|expecting an object/),
+        {
+          variables,
+        },
+      ),
     ),
     unchanged,
   ],

@@ -48,6 +48,8 @@ import {
   type Input,
   invalid,
   isAbsent,
+  isCondition,
+  isOption,
   isTrue,
   jsonOf,
   NULL,
@@ -100,7 +102,7 @@ export class Arguments {
   of({ arguments: args }: FieldNode): Args {
     const result: Record<string, Input> = Object.create(null)
     for (const { name, value } of args ?? []) {
-      const input = this.input(value)
+      const input = this.input(value, isCondition(name.value))
       if (input) result[name.value] = input
     }
     return withWords(result)
@@ -115,8 +117,11 @@ export class Arguments {
     return this.isCamel ? AGGREGATE_END : AGGREGATE
   }
 
-  /** Returns a value of the document with its variables replaced; undefined for an absent variable. */
-  input(node: ValueNode | undefined): Input | undefined {
+  /**
+   * Returns a value of the document with its variables replaced; undefined for an absent variable.
+   * @param inCondition whether it is part of a condition, where an absent variable is null: it must not widen it
+   */
+  input(node: ValueNode | undefined, inCondition = false): Input | undefined {
     if (!node) return undefined
     switch (node.kind) {
       case Kind.VARIABLE: {
@@ -124,10 +129,12 @@ export class Arguments {
         return given && withNumbers(given)
       }
       case Kind.LIST:
-        return { kind: 'list', of: node.values.map((each) => this.input(each) ?? NULL) }
+        return { kind: 'list', of: node.values.map((each) => this.input(each, inCondition) ?? NULL) }
       case Kind.OBJECT: {
+        const keys = node.fields.map(({ name }) => name.value)
         const fields = node.fields.flatMap(({ name, value }) => {
-          const input = this.input(value) ?? (operatorName(wordOf(name.value)) ? NULL : undefined)
+          const isNull = operatorName(wordOf(name.value)) || (inCondition && !isOption(name.value, keys))
+          const input = this.input(value, inCondition || isCondition(name.value)) ?? (isNull ? NULL : undefined)
           return input ? [[name.value, input] as const] : []
         })
         return { kind: 'object', fields: Object.fromEntries(fields) }

@@ -30,6 +30,20 @@ export function numberOf(text: string): number | NumberText {
 const literal = (value: Json): Input =>
   value instanceof NumberText ? { kind: 'number', text: value.text } : { kind: 'literal', value }
 
+/** Returns whether an argument or key holds a condition. */
+export const isCondition = (name: string): boolean => name === 'where' || name === 'filter'
+/** Options of operators, by the key that they stand beside. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  distinct: 'predicate',
+  arguments: 'predicate',
+  filter: 'predicate',
+  language: 'query',
+  use_spheroid: 'distance',
+  useSpheroid: 'distance',
+}
+/** Returns whether a key of a condition is an option of an operator, which may be absent. @param keys those beside it */
+export const isOption = (name: string, keys: readonly string[]): boolean => keys.includes(ownOf(OPTIONS, name) ?? '')
+
 /** Makes numbers literals. */
 export function withNumbers(input: Input): Input {
   switch (input.kind) {
