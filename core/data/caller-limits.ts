@@ -181,6 +181,8 @@ function openShares(
   }
 }
 
+const ANONYMOUS = 'anonymous callers use all that they may have together (database.anonymousTotalShare)'
+
 interface Holder {
   count: number
   readonly most: number
@@ -289,8 +291,9 @@ export class Shares {
     throw this.refusal(holder)
   }
 
-  private refusal({ count, most }: Holder): ServiceError {
-    const { what, allTaken } = this.options
+  private refusal({ count, most, isAnonymous }: Holder): ServiceError {
+    const { what, allTaken, total, anonymous = total } = this.options
+    if (count < most && isAnonymous && this.takenByAnonymous >= anonymous) return unavailable(undefined, ANONYMOUS)
     return count >= most
       ? serviceError('too-many-requests', `${count} ${what}, which is the share of one caller`, '$', {
           retryAfter: 1,

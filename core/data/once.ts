@@ -53,10 +53,7 @@ export function createOnce(
   log: Logger,
   processes: number,
 ): Once {
-  const quota = createQuota(maxCallerBytes, processes, async (countedAs) => {
-    const [sum] = await query<{ bytes: number }>(SUM, [countedAs])
-    return sum?.bytes ?? 0
-  })
+  const quota = createQuota(maxCallerBytes, processes)
   let closed = false
   let timer: NodeJS.Timeout | undefined
   let pruning: Promise<void> | undefined
@@ -90,7 +87,8 @@ export function createOnce(
         const { body, status, type } = found
         return { kind: 'text', text: body.toString(), status, contentType: type ?? undefined }
       }
-      const take = countedAs ? await quota.admit(countedAs) : () => {}
+      const sum = async () => (await query<{ bytes: number }>(SUM, [countedAs], within))[0]?.bytes ?? 0
+      const take = countedAs ? await quota.admit(countedAs, sum) : () => {}
       const answer = await fn(inner)
       const bytes = bytesOf(answer, maxAnswerBytes)
       const { status = 200, contentType = null } = answer
@@ -180,10 +178,11 @@ function bytesOf(answer: Answer, maxBytes: number): Buffer {
 
 interface Quota {
   /**
+   * @param sum asks the database what the caller has left
    * @returns takes bytes of what is left, or throws as well, before the commit
    * @throws ServiceError 429 too-many-requests: nothing is left
    */
-  admit(caller: Buffer): Promise<(bytes: number) => void>
+  admit(caller: Buffer, sum: () => Promise<number>): Promise<(bytes: number) => void>
 }
 
 const RECOUNT_MS = 60_000
@@ -196,17 +195,20 @@ const COUNTS_BYTES = 4 * 2 ** 20
  * Limits the bytes that a caller may leave. The database is asked once a minute; in between a process may spend its part
  * of what was left.
  */
-function createQuota(most: number, processes: number, sum: (caller: Buffer) => Promise<number>): Quota {
+function createQuota(most: number, processes: number): Quota {
   const counts = new SharedCache<{ left: number; readonly until: number }>(COUNTS_BYTES)
 
   return {
-    async admit(caller) {
+    async admit(caller, sum) {
       const key = caller.toString('base64')
       const now = performance.now()
       let count = counts.get(key)
       if (!count || count.until < now || (count.left < EACH && count.until - RECOUNT_MS + REFUSE_MS < now)) {
-        count = { left: (most - (await sum(caller))) / processes, until: now + RECOUNT_MS }
-        counts.set(key, count, 0, key)
+        const stale = count
+        const left = (most - (await sum())) / processes
+        // Another request may have counted meanwhile, and taken from it.
+        count = counts.get(key)
+        if (!count || count === stale) counts.set(key, (count = { left, until: now + RECOUNT_MS }), 0, key)
       }
       const own = count
       const mustHave = (bytes: number): void => {

@@ -49,6 +49,8 @@ export class Plans {
   private pool: CompilePool | undefined
   private warming: Promise<void> | undefined
   private closed = false
+  /** Planners of front ends that prepare their requests. */
+  private readonly preparing = new Set<string>()
   /** Turns in the queue of the workers, so that many new shapes of one caller do not hold up those of others. */
   private readonly turns: Shares
 
@@ -110,10 +112,11 @@ export class Plans {
       return hit
     }
     const compile = async () => {
-      this.chargeNewQuery(caller, key.length)
-      return (await this.work(snapshot, task, caller)) as Compiled
+      // What was prepared has been charged for its length.
+      this.chargeNewQuery(caller, this.preparing.has(task.planner) ? 1 : key.length)
+      return (await this.work(snapshot, task)) as Compiled
     }
-    const made = await snapshot.cache.getOrCompile(key, compile, caller)
+    const made = await this.inTurn(snapshot, task.role, caller, () => snapshot.cache.getOrCompile(key, compile, caller))
     this.branded.add(made)
     return made
   }
@@ -129,9 +132,10 @@ export class Plans {
     if (known !== undefined) return known
     const prepare = async () => {
       this.chargeNewQuery(caller, key.length)
-      return this.work(snapshot, task, caller, patient)
+      return this.work(snapshot, task, patient)
     }
-    return snapshot.prepared.getOrCompile(key, prepare, caller)
+    this.preparing.add(task.planner)
+    return this.inTurn(snapshot, task.role, caller, () => snapshot.prepared.getOrCompile(key, prepare, caller))
   }
 
   /** Returns the plan of a request, authorized for the role. It is not cached. */
@@ -171,7 +175,19 @@ export class Plans {
     return this.shortAnswers.get(plan) ?? 0
   }
 
-  private async work(snapshot: Snapshot, task: AnyTask, caller?: string, patient = false): Promise<unknown> {
+  /** Waits for the caller's turn before it compiles, or shares what another caller compiles. */
+  private async inTurn<T>(
+    snapshot: Snapshot,
+    role: string,
+    caller: string | undefined,
+    compile: () => Promise<T>,
+  ): Promise<T> {
+    if (!this.pool || !snapshot.sendable) return compile()
+    const release = await this.turns.take({ role, caller })
+    return compile().finally(release)
+  }
+
+  private async work(snapshot: Snapshot, task: AnyTask, patient = false): Promise<unknown> {
     // Workers cannot see a snapshot inside a transaction.
     if (!this.pool && snapshot.sendable && !this.planners.has(task.planner)) await this.warming
     const { pool } = this
@@ -182,10 +198,7 @@ export class Plans {
     return traced(
       () => ({ name: 'compile', attributes }),
       async () => {
-        if (pool && sendable) {
-          const release = await this.turns.take({ role: task.role, caller })
-          return pool.run(task, sendable, patient).finally(release)
-        }
+        if (pool && sendable) return pool.run(task, sendable, patient)
         const planner = this.planners.get(task.planner) ?? (await this.importPlanner(task.planner))
         return perform(task, planner, snapshot.catalog)
       },

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { type Breaker, CONNECT_MS, createBreaker, isAnswer } from './breaker.js'
@@ -123,12 +123,13 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
   let closing = false
   const pooled = isPooled(config)
   const connectMs = Math.max(CONNECT_MS, config.poolWaitMs)
-  /** Open connections, with the bytes that each had received when last asked. */
+  /** Connections, also those that are being opened, with the bytes that each had received when last asked. */
   const heardOf = new Map<Socket, number>()
-  const listen = (client: pg.ClientBase): void => {
-    const socket = socketOf(client)
-    heardOf.set(socket, socket.bytesRead)
+  const tracked = (open: () => Socket) => (): Socket => {
+    const socket = open()
+    heardOf.set(socket, 0)
     socket.once('close', () => heardOf.delete(socket))
+    return socket
   }
   const base = (purpose: string): pg.ClientConfig => ({
     application_name: `rowhouse ${purpose}`,
@@ -146,12 +147,11 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     more: pg.ClientConfig,
     { Client, connectionString } = target,
   ): Promise<pg.Client> => {
-    const client = new Client({ ...base(purpose), ...more, connectionString })
+    const client = new Client({ ...base(purpose), ...more, connectionString, stream: tracked(newSocket) })
     client.on('error', (error) => {
       if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     })
     await client.connect()
-    listen(client)
     return client
   }
   /** Asks on an idle connection, if there is one, and on one for probes, which it keeps. */
@@ -183,7 +183,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     const made = new pg.Pool({
       ...base(purpose),
       ...target,
-      ...(stream ? { stream } : {}),
+      stream: tracked(stream ?? newSocket),
       ...timeouts(statementTimeoutMs),
       max,
       idleTimeoutMillis: 30_000,
@@ -197,7 +197,6 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     // A connection can also fail while it is checked out without a running query.
     made.on('connect', (client) => {
       client.on('error', lost)
-      listen(client)
       const socket = socketOf(client)
       connected.add(socket)
       socket.once('close', () => connected.delete(socket))
@@ -247,6 +246,8 @@ const PROBES = 3
 const PROBE_IDLE_MS = 2000
 /** Maximum time that a check of a standby waits for its connection. */
 const CHECK_WAIT_MS = 500
+
+const newSocket = (): Socket => new Socket()
 
 const hasIdle = ({ idleCount, waitingCount }: pg.Pool): boolean => idleCount > waitingCount
 

@@ -75,7 +75,8 @@ function withCaller(session: Session, client: string): Session {
   const { role, roles, variables, backend, acting, expiresAt, secretKey, via } = session
   if (isAdmin(session)) return session
   const userId = role === 'anonymous' ? undefined : variables.get(USER_ID)
-  const caller = userId === undefined ? `address ${addressKey(client)}` : `user ${userId} ${role}`
+  const address = `address ${addressKey(client)}`
+  const caller = userId !== undefined ? `user ${userId} ${role}` : role === 'anonymous' ? address : `${address} ${role}`
   return Object.freeze({ role, roles, variables, backend, acting, expiresAt, secretKey, via, caller })
 }
 

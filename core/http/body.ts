@@ -34,10 +34,10 @@ export async function readJson(
   const { session, limits, held, timing, keyed } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
-  const kind = kindOf(limits, session, largeForAdmin)
+  const { maxBytes, setting, json } = limitsFor(limits, session, largeForAdmin)
   const body = await readBody(ctx.req, {
-    maxBytes: limits[kind],
-    setting: `http.${kind}`,
+    maxBytes,
+    setting,
     timeoutMs: limits.jsonTimeoutMs,
     hold: (bytes, size) => held.receive(session, bytes, size),
     turn: () => held.turn(session, ctx.res, limits.jsonTimeoutMs),
@@ -45,26 +45,49 @@ export async function readJson(
   keyed?.add(sha256(body).toString('hex'))
   if (body.length === 0 && empty !== undefined) return empty
   if (body.length > SHORT) await held.round(session)
-  const json = jsonLimits(limits, session, kind)
   if (body.length <= LONG) return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
   held.keep(session, ctx.res, body.length)
   const { parseInWorker } = await import('./parse-pool.js')
   return timed(timing, 'parse', () => parseInWorker(body, json, rowsAt))
 }
 
-type SizeSetting = 'maxJsonBytes' | 'maxAdminJsonBytes' | 'maxAnonymousJsonBytes'
+/** What a JSON body may have. */
+interface JsonBodyLimits {
+  readonly maxBytes: number
+  readonly setting: string
+  readonly json: JsonLimits
+}
+type Callers = 'admin' | 'largeAdmin' | 'anonymous' | 'others'
+const known = new WeakMap<HttpConfig, Readonly<Record<Callers, JsonBodyLimits>>>()
 
-function kindOf(limits: HttpConfig, session: Session, largeForAdmin = false): SizeSetting {
-  if (isAdmin(session)) return largeForAdmin ? 'maxAdminJsonBytes' : 'maxJsonBytes'
-  const isLess = session.role === 'anonymous' && limits.maxAnonymousJsonBytes < limits.maxJsonBytes
-  return isLess ? 'maxAnonymousJsonBytes' : 'maxJsonBytes'
+function limitsFor(config: HttpConfig, session: Session, largeForAdmin: boolean | undefined): JsonBodyLimits {
+  let limits = known.get(config)
+  if (!limits) known.set(config, (limits = limitsOf(config)))
+  if (isAdmin(session)) return largeForAdmin ? limits.largeAdmin : limits.admin
+  return session.role === 'anonymous' ? limits.anonymous : limits.others
 }
 
-function jsonLimits(limits: HttpConfig, session: Session, kind: SizeSetting): JsonLimits {
-  if (isAdmin(session)) return kind === 'maxAdminJsonBytes' ? ADMIN_LIMITS : DEFAULT_LIMITS
-  const isLess = session.role === 'anonymous' && limits.maxAnonymousJsonValues < limits.maxJsonValues
-  const setting = isLess ? 'maxAnonymousJsonValues' : 'maxJsonValues'
-  return { ...DEFAULT_LIMITS, maxValues: limits[setting], setting: `http.${setting}` }
+function limitsOf(config: HttpConfig): Readonly<Record<Callers, JsonBodyLimits>> {
+  const of = (
+    bytes: 'maxJsonBytes' | 'maxAdminJsonBytes' | 'maxAnonymousJsonBytes',
+    values?: 'maxJsonValues' | 'maxAnonymousJsonValues',
+  ): JsonBodyLimits => ({
+    maxBytes: config[bytes],
+    setting: `http.${bytes}`,
+    json: {
+      ...(bytes === 'maxAdminJsonBytes' ? ADMIN_LIMITS : DEFAULT_LIMITS),
+      ...(values ? { maxValues: config[values], setting: `http.${values}` } : {}),
+    },
+  })
+  return {
+    admin: of('maxJsonBytes'),
+    largeAdmin: of('maxAdminJsonBytes'),
+    anonymous: of(
+      config.maxAnonymousJsonBytes < config.maxJsonBytes ? 'maxAnonymousJsonBytes' : 'maxJsonBytes',
+      config.maxAnonymousJsonValues < config.maxJsonValues ? 'maxAnonymousJsonValues' : 'maxJsonValues',
+    ),
+    others: of('maxJsonBytes', 'maxJsonValues'),
+  }
 }
 
 export interface BodyLimits {
@@ -120,6 +143,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     const chunks: Buffer[] = []
     let size = 0
     let { turn } = limits
+    let isDone = false
 
     let timer = setTimeout(onLate, limits.timeoutMs)
     req.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
@@ -142,6 +166,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
       clearTimeout(timer)
       try {
         await forTurn()
+        if (isDone) return
         timer = setTimeout(onLate, limits.timeoutMs)
         req.resume()
       } catch (error) {
@@ -159,11 +184,13 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
       stop(endedEarly())
     }
     function stop(error: ServiceError) {
+      if (isDone) return
       detach()
       req.pause()
       reject(error)
     }
     function detach() {
+      isDone = true
       clearTimeout(timer)
       limits.hold?.(-size, 0)
       // Later errors are ignored: the response has been sent.

@@ -86,7 +86,8 @@ function plain(address: string): string {
 }
 
 /** Returns the key for limits by address. For IPv6 it is the /64 prefix, which belongs to one customer. */
-export function addressKey(address: string): string {
+export function addressKey(given: string): string {
+  const address = plain(given)
   if (isIP(address) !== 6) return address
   const [left = '', right] = address.split('::')
   const groups = left === '' ? [] : left.split(':')

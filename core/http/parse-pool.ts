@@ -8,7 +8,26 @@ const IDLE_MS = 30_000
 /** Memory of the worker, in MiB: many times that of the largest body. */
 const MEMORY_MB = 2048
 
+/** Maximum number of bodies that wait. */
+const MAX_QUEUE = 200
+
 let pool: Piscina<ParseTask, ParseAnswer> | undefined
+
+function openPool(): Piscina<ParseTask, ParseAnswer> {
+  const opened = new Piscina<ParseTask, ParseAnswer>({
+    filename: new URL('./parse-worker.js', import.meta.url).href,
+    minThreads: 0,
+    maxThreads: 1,
+    maxQueue: MAX_QUEUE,
+    idleTimeout: IDLE_MS,
+    resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+  })
+  // A worker that fails is replaced for the next body.
+  opened.on('error', () => {
+    if (pool === opened) pool = undefined
+  })
+  return opened
+}
 
 /**
  * Parses a long body in a worker, one body at a time. The body cannot be used afterwards.
@@ -16,13 +35,7 @@ let pool: Piscina<ParseTask, ParseAnswer> | undefined
  * @throws ServiceError as `parseJson` and `decodeUtf8`
  */
 export async function parseInWorker(body: Buffer, limits: JsonLimits, rowsAt: RegExp | undefined): Promise<Json> {
-  pool ??= new Piscina<ParseTask, ParseAnswer>({
-    filename: new URL('./parse-worker.js', import.meta.url).href,
-    minThreads: 0,
-    maxThreads: 1,
-    idleTimeout: IDLE_MS,
-    resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
-  })
+  pool ??= openPool()
   // The memory of a small chunk is shared with others.
   const bytes = body.buffer.byteLength === body.length ? (body as Uint8Array<ArrayBuffer>) : Uint8Array.from(body)
   const answer = await pool.run({ bytes, limits, rowsAt }, { transferList: [bytes.buffer] }).catch((cause: unknown) => {

@@ -188,12 +188,12 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
     check(session) {
       const bytes = session.caller === undefined ? undefined : waiting.get(session.caller)
       const most = answerLimit(limits, session)
-      if (bytes !== undefined && bytes > most) throw tooMuch(bytes, most)
+      if (bytes !== undefined && bytes > most) throw tooMuch(bytes, most, session)
     },
     receive(session, bytes, size) {
       const sum = session.caller === undefined ? 0 : add(session.caller, bytes)
       const most = answerLimit(limits, session)
-      if (bytes > 0 && sum > size && sum > most) throw tooMuch(sum, most)
+      if (bytes > 0 && sum > size && sum > most) throw tooMuch(sum, most, session)
     },
     keep({ caller }, res, bytes) {
       if (caller === undefined || res.closed) return
@@ -214,6 +214,7 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
           queue.splice(place, 1)
           if (place === 0) queue[0]?.()
           if (queue.length === 0) turns.delete(caller)
+          reject(clientGone())
         })
         if (queue[0] === resolve) resolve()
         else timer = setTimeout(() => reject(oneAtATime()), timeoutMs)
@@ -270,14 +271,16 @@ export const LARGE = 1024 * 1024
 /** Maximum number of large bodies of a caller that wait. */
 const MAX_WAITING = 10
 
+const clientGone = (): ServiceError => serviceError('client-gone', 'the client closed the connection')
 const oneAtATime = (): ServiceError =>
   serviceError('too-many-requests', `a caller may send one body of more than ${LARGE} bytes at a time`, '$', {
     retryAfter: 1,
   })
 
-const tooMuch = (bytes: number, most: number): ServiceError => {
+const tooMuch = (bytes: number, most: number, { role }: Session): ServiceError => {
+  const setting = role === 'anonymous' ? 'maxAnonymousAnswerBytes' : 'maxAnswerBytes'
   const what = `unread responses and unfinished bodies of this caller hold ${bytes} bytes of memory`
-  const message = `${what}, and at most ${Math.floor(most / 2 ** 20)} MiB are allowed (database.maxAnswerBytes)`
+  const message = `${what}, and at most ${Math.floor(most / 2 ** 20)} MiB are allowed (database.${setting})`
   return serviceError('too-many-requests', message, '$', { retryAfter: 1 })
 }
 

@@ -27,16 +27,7 @@ import {
 import { nestedRows } from './nested.js'
 import type { Limits } from './plan/document.js'
 import type { GraphqlShape } from './plan/index.js'
-import {
-  type InputTypes,
-  invalid,
-  isGiven,
-  isCondition,
-  isOption,
-  jsonOf,
-  keysIn,
-  liftVariables,
-} from './plan/input.js'
+import { type InputTypes, invalid, isGiven, isOption, jsonOf, keysIn, liftVariables } from './plan/input.js'
 import type { Dialect } from './plan/names.js'
 import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './plan/prepare.js'
 
@@ -437,10 +428,11 @@ function fillTemplate(template: Template, variables: JsonObject, inCondition = f
       return template.of.map((each) => fillTemplate(each, variables, inCondition) ?? null)
     case 'object': {
       const object: JsonObject = Object.create(null)
+      const keys = Object.keys(template.fields)
       for (const [key, each] of Object.entries(template.fields)) {
-        const value = fillTemplate(each, variables, inCondition || isCondition(key))
-        if (value !== undefined || (inCondition && !isOption(key, Object.keys(template.fields))))
-          object[key] = value ?? null
+        const isCondition = inCondition || (key === 'where' && keys.includes('constraint'))
+        const value = fillTemplate(each, variables, isCondition)
+        if (value !== undefined || (inCondition && !isOption(key, keys, true))) object[key] = value ?? null
       }
       return object
     }

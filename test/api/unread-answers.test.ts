@@ -137,13 +137,13 @@ t.test('one answer of the largest size may be under way', async (t) => {
 })
 
 t.test('unfinished bodies of one caller are bounded together, others are not in their way', async (t) => {
-  const server = await start(t)
-  const body = `{"type": "select", "args": ${' '.repeat(6 * MiB)}`
+  const server = await start(t, { maxAnswerBytes: 4 * MiB })
+  const body = `{"type": "select", "args": ${' '.repeat(900_000)}`
   const begin = (id: number) => {
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     socket.on('error', () => undefined)
     const head = ['POST /v1/query HTTP/1.1', 'host: x', 'x-service-role: user', `x-service-user-id: ${id}`]
-    socket.write([...head, `x-service-admin-secret: ${ADMIN_SECRET}`, 'content-length: 7000000', '', body].join('\r\n'))
+    socket.write([...head, `x-service-admin-secret: ${ADMIN_SECRET}`, 'content-length: 950000', '', body].join('\r\n'))
     return socket
   }
   const sockets = Array.from({ length: 6 }, () => begin(1))
@@ -156,7 +156,7 @@ t.test('unfinished bodies of one caller are bounded together, others are not in 
   )
   for (const socket of sockets) socket.destroy()
   const again = begin(1)
-  again.write(`${' '.repeat(7000000 - body.length - 1)}}`)
+  again.write(`${' '.repeat(950_000 - body.length - 1)}}`)
   const [refused] = await once(again, 'data')
   t.match(String(refused), /^HTTP\/1\.1 400 /, 'what is gone does not count')
   again.destroy()

@@ -48,7 +48,6 @@ import {
   type Input,
   invalid,
   isAbsent,
-  isCondition,
   isOption,
   isTrue,
   jsonOf,
@@ -83,6 +82,14 @@ export interface Rows {
 /** The arguments of a connection. */
 export type Page = Pick<Connection, 'where' | 'orderBy' | 'limit' | 'isLast' | 'cursor' | 'distinct' | 'outside'>
 
+/** A condition, or a value of which the part `where` is one. */
+type InputKind = 'condition' | 'holder'
+const ARGUMENTS: Readonly<Record<string, InputKind | undefined>> = Object.assign(Object.create(null), {
+  where: 'condition',
+  updates: 'holder',
+  on_conflict: 'holder',
+} satisfies Record<string, InputKind>)
+
 /** Reads the arguments of fields, with their variables replaced, and plans them. */
 export class Arguments {
   /** Values in the document itself. Slot -1 is the first of them. */
@@ -102,7 +109,7 @@ export class Arguments {
   of({ arguments: args }: FieldNode): Args {
     const result: Record<string, Input> = Object.create(null)
     for (const { name, value } of args ?? []) {
-      const input = this.input(value, isCondition(name.value))
+      const input = this.input(value, ARGUMENTS[wordOf(name.value)])
       if (input) result[name.value] = input
     }
     return withWords(result)
@@ -119,9 +126,10 @@ export class Arguments {
 
   /**
    * Returns a value of the document with its variables replaced; undefined for an absent variable.
-   * @param inCondition whether it is part of a condition, where an absent variable is null: it must not widen it
+   * @param kind in a condition an absent variable is null: it must not widen it
+   * @param isArgument whether it is the argument of an operator
    */
-  input(node: ValueNode | undefined, inCondition = false): Input | undefined {
+  input(node: ValueNode | undefined, kind?: InputKind, isArgument = false): Input | undefined {
     if (!node) return undefined
     switch (node.kind) {
       case Kind.VARIABLE: {
@@ -129,12 +137,14 @@ export class Arguments {
         return given && withNumbers(given)
       }
       case Kind.LIST:
-        return { kind: 'list', of: node.values.map((each) => this.input(each, inCondition) ?? NULL) }
+        return { kind: 'list', of: node.values.map((each) => this.input(each, kind, isArgument) ?? NULL) }
       case Kind.OBJECT: {
         const keys = node.fields.map(({ name }) => name.value)
         const fields = node.fields.flatMap(({ name, value }) => {
-          const isNull = operatorName(wordOf(name.value)) || (inCondition && !isOption(name.value, keys))
-          const input = this.input(value, inCondition || isCondition(name.value)) ?? (isNull ? NULL : undefined)
+          const isOperator = operatorName(wordOf(name.value)) !== undefined
+          const within = kind === 'holder' ? ARGUMENTS[wordOf(name.value)] : kind
+          const isNull = isOperator || (kind === 'condition' && !isOption(name.value, keys, isArgument))
+          const input = this.input(value, within, isOperator) ?? (isNull ? NULL : undefined)
           return input ? [[name.value, input] as const] : []
         })
         return { kind: 'object', fields: Object.fromEntries(fields) }

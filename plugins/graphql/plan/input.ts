@@ -30,19 +30,17 @@ export function numberOf(text: string): number | NumberText {
 const literal = (value: Json): Input =>
   value instanceof NumberText ? { kind: 'number', text: value.text } : { kind: 'literal', value }
 
-/** Returns whether an argument or key holds a condition. */
-export const isCondition = (name: string): boolean => name === 'where' || name === 'filter'
-/** Options of operators, by the key that they stand beside. */
-const OPTIONS: Readonly<Record<string, string>> = {
-  distinct: 'predicate',
-  arguments: 'predicate',
-  filter: 'predicate',
-  language: 'query',
-  use_spheroid: 'distance',
-  useSpheroid: 'distance',
-}
-/** Returns whether a key of a condition is an option of an operator, which may be absent. @param keys those beside it */
-export const isOption = (name: string, keys: readonly string[]): boolean => keys.includes(ownOf(OPTIONS, name) ?? '')
+/** Options of an aggregate in a condition. */
+const AGGREGATE_OPTIONS = new Set(['distinct', 'arguments', 'filter'])
+/** Options in the argument of an operator. */
+const OPERATOR_OPTIONS = new Set(['language', 'use_spheroid', 'useSpheroid'])
+/**
+ * Returns whether a key of a condition is an option, which may be absent.
+ * @param keys those beside it
+ * @param isArgument whether it is in the argument of an operator
+ */
+export const isOption = (name: string, keys: readonly string[], isArgument: boolean): boolean =>
+  (isArgument && OPERATOR_OPTIONS.has(name)) || (AGGREGATE_OPTIONS.has(name) && keys.includes('predicate'))
 
 /** Makes numbers literals. */
 export function withNumbers(input: Input): Input {
