@@ -1,7 +1,7 @@
 import { Piscina } from 'piscina'
 import { ServiceError, serviceError } from '../errors.js'
 import { type Json, type JsonLimits, type JsonObject, BareObject, NumberText, Rows } from '../json/parse.js'
-import type { ParseAnswer, ParseTask, Sent, SentRows } from './parse-worker.js'
+import { NUMBER, type ParseAnswer, type ParseTask, type Sent, type SentRows } from './parse-worker.js'
 
 /** Time after which an idle worker ends, in milliseconds. */
 const IDLE_MS = 30_000
@@ -48,12 +48,14 @@ export async function parseInWorker(body: Buffer, limits: JsonLimits, rowsAt: Re
 
 /** Restores the classes that a message between threads loses. */
 function received(value: Sent): Json {
+  if (typeof value === 'string') return value.startsWith(NUMBER) ? new NumberText(value.slice(1)) : value
   if (value === null || typeof value !== 'object') return value
-  if (value instanceof Set) return new NumberText([...value].join())
   if (value instanceof Map) return rowsFrom(value)
   if (Array.isArray(value)) {
     const list = value as Json[]
-    for (const [i, each] of value.entries()) if (typeof each === 'object') list[i] = received(each)
+    for (const [i, each] of value.entries()) {
+      if (typeof each === 'object' || typeof each === 'string') list[i] = received(each)
+    }
     return list
   }
   const object: JsonObject = new BareObject()

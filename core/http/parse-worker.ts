@@ -11,9 +11,12 @@ export type ParseAnswer =
   | { readonly value: Sent }
   | { readonly refused: Pick<ServiceError, 'status' | 'code' | 'message' | 'path'> }
 
-/** A value that can be sent between threads: a `Set` of its text stands for a `NumberText`, a `Map` for `Rows`. */
-export type Sent = null | boolean | number | string | Set<string> | Sent[] | { [key: string]: Sent } | SentRows
+/** A value that can be sent between threads: a text after `NUMBER` stands for a `NumberText`, a `Map` for `Rows`. */
+export type Sent = null | boolean | number | string | Sent[] | { [key: string]: Sent } | SentRows
 export type SentRows = Map<string, Pick<Rows, 'count' | 'columns'>>
+
+/** No string of a body begins with it, because none may contain it. */
+export const NUMBER = '\0'
 
 export default function parse({ bytes, limits, rowsAt }: ParseTask): ParseAnswer {
   try {
@@ -28,7 +31,7 @@ export default function parse({ bytes, limits, rowsAt }: ParseTask): ParseAnswer
 /** Replaces values in place. */
 function sent(value: Json): Sent {
   if (value === null || typeof value !== 'object') return value
-  if (value instanceof NumberText) return new Set([value.text])
+  if (value instanceof NumberText) return NUMBER + value.text
   if (value instanceof Rows) return new Map([[value.source, { count: value.count, columns: value.columns }]])
   const parts = value as Record<string | number, Json>
   for (const key of Object.keys(parts)) {

@@ -436,7 +436,10 @@ function fillTemplate(template: Template, variables: JsonObject, inCondition = f
       }
       return object
     }
-    default:
+    case 'null':
+    case 'literal':
+    case 'number':
+    case 'enum':
       return jsonOf(template, '$.query')
   }
 }

@@ -149,7 +149,12 @@ export class Arguments {
         })
         return { kind: 'object', fields: Object.fromEntries(fields) }
       }
-      default:
+      case Kind.NULL:
+      case Kind.INT:
+      case Kind.FLOAT:
+      case Kind.STRING:
+      case Kind.BOOLEAN:
+      case Kind.ENUM:
         return withNumbers(scalarIn(node))
     }
   }

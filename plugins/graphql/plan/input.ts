@@ -44,19 +44,11 @@ export const isOption = (name: string, keys: readonly string[], isArgument: bool
 
 /** Makes numbers literals. */
 export function withNumbers(input: Input): Input {
-  switch (input.kind) {
-    case 'number':
-      return { kind: 'literal', value: numberOf(input.text) }
-    case 'list':
-      return { kind: 'list', of: input.of.map(withNumbers) }
-    case 'object':
-      return {
-        kind: 'object',
-        fields: Object.fromEntries(Object.entries(input.fields).map(([key, each]) => [key, withNumbers(each)])),
-      }
-    default:
-      return input
-  }
+  if (input.kind === 'number') return { kind: 'literal', value: numberOf(input.text) }
+  if (input.kind === 'list') return { kind: 'list', of: input.of.map(withNumbers) }
+  if (input.kind !== 'object') return input
+  const fields = Object.entries(input.fields).map(([key, each]) => [key, withNumbers(each)] as const)
+  return { kind: 'object', fields: Object.fromEntries(fields) }
 }
 
 /** Arguments of a field, or fields of an input object. */

@@ -28,15 +28,8 @@ export function scalarIn(node: ScalarNode): ScalarInput {
 
 /** Reads a value of a document that cannot contain variables, whatever its type. */
 export function constantIn(node: ConstValueNode): Input {
-  switch (node.kind) {
-    case Kind.LIST:
-      return { kind: 'list', of: node.values.map(constantIn) }
-    case Kind.OBJECT:
-      return {
-        kind: 'object',
-        fields: Object.fromEntries(node.fields.map(({ name, value }) => [name.value, constantIn(value)])),
-      }
-    default:
-      return scalarIn(node)
-  }
+  if (node.kind === Kind.LIST) return { kind: 'list', of: node.values.map(constantIn) }
+  if (node.kind !== Kind.OBJECT) return scalarIn(node)
+  const fields = node.fields.map(({ name, value }) => [name.value, constantIn(value)] as const)
+  return { kind: 'object', fields: Object.fromEntries(fields) }
 }
