@@ -1,4 +1,5 @@
 import type { Session } from './session.js'
+
 /** A response: JSON from PostgreSQL as text or unparsed bytes, or a stream of rows. */
 export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
   /** HTTP status; defaults to 200. */
@@ -45,6 +46,7 @@ export interface AnswerLimits {
   readonly maxAnonymousAnswerBytes: number
 }
 
+/** Returns the most bytes that a caller may hold in answers. */
 export const answerLimit = (
   { maxAnswerBytes, maxAnonymousAnswerBytes }: AnswerLimits,
   { role }: Pick<Session, 'role'>,

@@ -178,7 +178,7 @@ function bytesOf(answer: Answer, maxBytes: number): Buffer {
 
 interface Quota {
   /**
-   * @param sum asks the database what the caller has left
+   * @param sum asks the database how many bytes are kept for the caller
    * @returns takes bytes of what is left, or throws as well, before the commit
    * @throws ServiceError 429 too-many-requests: nothing is left
    */

@@ -181,7 +181,7 @@ function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : Array.isArray(value) ? value.map(textOf).join('') : ''
 }
 
-/** A shape counts once for each of so many characters. */
+/** The characters of a shape that count as one new shape. */
 const ORDINARY_LENGTH = 4096
 
 /** Maximum number of remembered callers; the least recently used are forgotten. */

@@ -123,12 +123,12 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
   let closing = false
   const pooled = isPooled(config)
   const connectMs = Math.max(CONNECT_MS, config.poolWaitMs)
-  /** Connections, also those that are being opened, with the bytes that each had received when last asked. */
+  /** Connections, also those that are logging in, with the bytes that each had received when last asked. */
   const heardOf = new Map<Socket, number>()
   const tracked = (open: () => Socket) => (): Socket => {
     const socket = open()
-    heardOf.set(socket, 0)
-    socket.once('close', () => heardOf.delete(socket))
+    // One that never connects is never closed either.
+    socket.once('connect', () => heardOf.set(socket, 0)).once('close', () => heardOf.delete(socket))
     return socket
   }
   const base = (purpose: string): pg.ClientConfig => ({

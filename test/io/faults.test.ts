@@ -231,7 +231,7 @@ t.test('while no connection can be opened, those that are open serve', async (t)
   t.match(await server.query('select', ITEMS), { status: 200 })
 
   proxy.set({ kind: 'refuse' })
-  // More at once than there are connections, so that some are opened.
+  // There are more requests than idle connections, so the pool tries to open others.
   const many = await Promise.all(Array.from({ length: 20 }, () => server.query('count', { table: 'slow' })))
   t.ok(
     many.some(({ status }) => status === 503),

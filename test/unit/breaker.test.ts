@@ -40,7 +40,7 @@ async function outcomeOf({ probe, heard = () => false, meanwhile }: Stage) {
   return { opened, lines }
 }
 
-/** Fails until so many milliseconds have passed. */
+/** Returns a probe that fails at first. @param ms time for which it fails */
 function failsFor(ms: number, error: Error): () => Promise<void> {
   const since = performance.now()
   return async () => {

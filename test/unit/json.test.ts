@@ -198,7 +198,7 @@ t.test('only an array under "objects" whose path matches is kept as rows', async
   t.same(plain(value), JSON.parse(text))
 })
 
-t.test('a text has at most so many values, not counting rows', async (t) => {
+t.test('the number of values in a text is limited, those in rows not counted', async (t) => {
   const limits = { ...DEFAULT_LIMITS, maxValues: 5, setting: 'the.setting' }
   const rows = `{"objects":[${'{"a":[1,2]},'.repeat(99)}{}]}`
   for (const text of ['[1,2,3,4]', '{"a":{"b":[null,true]}}', rows]) {
