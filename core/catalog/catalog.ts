@@ -30,6 +30,8 @@ export interface TableData extends TableRef {
   readonly insertable: boolean
   readonly updatable: boolean
   readonly deletable: boolean
+  /** Whether other tables inherit from it, so that its rows and theirs may have the same primary key. */
+  readonly inherited?: true
   /** Whether the effects of an insert may depend on other statements of the transaction. */
   readonly ownTransaction?: true
   readonly columns: readonly Column[]
@@ -87,6 +89,8 @@ export interface Relationship {
   readonly type: 'object' | 'array'
   readonly table: TableRef
   readonly on: Join
+  /** Whether a related row is inserted before its row, which references it. Otherwise it is inserted after it. */
+  readonly before?: true
 }
 
 /** A computed field: a function computes it from a row. */

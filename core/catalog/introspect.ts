@@ -106,6 +106,7 @@ interface RawTable extends TableRef {
   relkind: string
   events: number
   own_transaction: boolean
+  inherited: boolean
   columns?: RawColumn[]
   /** Columns by number. */
   keys?: (RawConstraint & { primary: boolean })[]
@@ -176,6 +177,7 @@ function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Database
     updatable: plain || (raw.events & UPDATE) !== 0,
     deletable: plain || (raw.events & DELETE) !== 0,
     ...(raw.own_transaction ? { ownTransaction: true as const } : {}),
+    ...(raw.inherited ? { inherited: true as const } : {}),
     columns: (raw.columns ?? []).map((column) => {
       return readColumn(column, withSrid(types.get(column.type) as SqlType, raw.geo?.[column.number]))
     }),
@@ -454,7 +456,8 @@ part as (
   select oid, 'table' as part, json_build_object(
     'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
     'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end,
-    'own_transaction', own.oid is not null
+    'own_transaction', own.oid is not null,
+    'inherited', relkind = 'r' and exists (select from pg_inherits where inhparent = oid)
   ) as value from wanted left join own using (oid)
   union all select attrelid, 'columns', columns from columns
   union all select conrelid, 'keys', keys from keys

@@ -27,7 +27,7 @@ export function resolveRelationship(row: RelationshipRow, table: DatabaseTable, 
     throw parseFailed('only one of foreign_key_constraint_on/manual_configuration should be present', '$')
   }
   const { name, type } = row
-  if (manual !== undefined) return { name, type, ...manualJoin(manual, table, find) }
+  if (manual !== undefined) return { name, type, ...manualJoin(manual, type, table, find) }
   if (foreign === undefined) {
     throw parseFailed('atleast one of foreign_key_constraint_on/manual_configuration should be present', '$')
   }
@@ -37,17 +37,14 @@ export function resolveRelationship(row: RelationshipRow, table: DatabaseTable, 
 }
 const USING = ['foreign_key_constraint_on', 'manual_configuration']
 
-interface Target {
-  readonly table: TableRef
-  readonly on: Join
-}
+type Target = Pick<Relationship, 'table' | 'on' | 'before'>
 
 /** Resolves an object relationship. The foreign key is on this table, or a unique one is on the other. */
 function localKey(value: Json, table: DatabaseTable, find: FindTable, path: string): Target {
   if (isObject(value)) return remoteKey(value, table, find, path)
   const key = foreignKeyOn(table, columnNames(value, path), path)
   tracked(key.table, find, path)
-  return { table: key.table, on: key.columns.map((column, i) => [column, key.remoteColumns[i] as string]) }
+  return { table: key.table, on: joinOf(key), before: true }
 }
 
 /** Resolves a foreign key on the other table that refers to this one. */
@@ -60,17 +57,58 @@ function remoteKey(value: Json, table: DatabaseTable, find: FindTable, path: str
   return { table: refOf(remote), on: key.columns.map((column, i) => [key.remoteColumns[i] as string, column]) }
 }
 
-function manualJoin(value: Json, table: DatabaseTable, find: FindTable): Target {
+function manualJoin(value: Json, type: Relationship['type'], table: DatabaseTable, find: FindTable): Target {
   const path = '$.manual_configuration'
   if (!isObject(value)) throw parseFailed('expecting an object', path)
-  refuseOtherKeys(value, ['remote_table', 'column_mapping'], path)
+  refuseOtherKeys(value, ['remote_table', 'column_mapping', 'insertion_order'], path)
   const remote = tracked(liftTableRef(value['remote_table'], `${path}.remote_table`), find, `${path}.remote_table`)
   const mapping = value['column_mapping']
   if (!isObject(mapping) || Object.keys(mapping).length === 0) {
     throw parseFailed('expecting an object of column names', `${path}.column_mapping`)
   }
-  return { table: refOf(remote), on: mappedColumns(mapping, table, remote, `${path}.column_mapping`) }
+  const on = mappedColumns(mapping, table, remote, `${path}.column_mapping`)
+  const before = isBefore(value['insertion_order'] ?? null, type, `${path}.insertion_order`)
+  return {
+    table: refOf(remote),
+    on,
+    ...((before ?? references(table, remote, on)) && type === 'object' && { before: true }),
+  }
 }
+
+/** Reads `insertion_order`. @returns undefined if the keys of the tables say it */
+function isBefore(order: Json, type: Relationship['type'], path: string): boolean | undefined {
+  if (order === null) return undefined
+  if (order !== 'before_parent' && order !== 'after_parent') {
+    throw parseFailed('expecting before_parent, after_parent or null', path)
+  }
+  if (order === 'before_parent' && type === 'array') {
+    throw parseFailed('many rows are inserted after their row: expecting after_parent or null', path)
+  }
+  return order === 'before_parent'
+}
+
+/**
+ * Returns whether rows reference the rows that they are joined with, rather than these them: a foreign key tells,
+ * otherwise a unique key of only one side, which the other side refers to.
+ */
+function references(table: DatabaseTable, remote: DatabaseTable, on: Join): boolean {
+  const back = on.map(([local, other]) => [other, local] as const)
+  if (hasForeignKey(table, remote, on)) return true
+  if (hasForeignKey(remote, table, back)) return false
+  return isUnique(remote, back) || !isUnique(table, on)
+}
+
+const hasForeignKey = (table: DatabaseTable, remote: TableRef, on: Join): boolean =>
+  table.foreignKeys.some((key) => {
+    const isJoined = ([column, other]: Join[number]) => on.some((pair) => pair[0] === column && pair[1] === other)
+    return tableKey(key.table) === tableKey(remote) && joinOf(key).every(isJoined)
+  })
+
+const isUnique = ({ keys }: DatabaseTable, on: Join): boolean =>
+  keys.some(({ columns }) => columns.every((column) => on.some(([name]) => name === column)))
+
+const joinOf = ({ columns, remoteColumns }: ForeignKey): Join =>
+  columns.map((column, i) => [column, remoteColumns[i] as string])
 
 function mappedColumns(mapping: JsonObject, table: DatabaseTable, remote: DatabaseTable, path: string): Join {
   return Object.entries(mapping).map(([local, other]) => {

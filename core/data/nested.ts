@@ -5,6 +5,7 @@ import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
 import type { NestedStep } from '../plan/nested.js'
 import { namesFor, type Related } from '../plan/names.js'
+import { rowKey } from '../plan/rows.js'
 import { isAdmin, permissionRole } from '../session.js'
 import type { Data } from './data.js'
 import type { Call } from './operations.js'
@@ -17,6 +18,8 @@ export interface NestedFrontEnd<Conflict> {
   /** Returns the value of a relationship with the keys `data` and `on_conflict`. */
   related(value: JsonObject): JsonObject
   conflict(value: Json, path: string): Conflict
+  /** Whether the rows of the request itself have an `on_conflict`. */
+  readonly conflicts: boolean
   invalid(message: string, path: string): ServiceError
   /**
    * Runs the statement of one step of an insert.
@@ -30,7 +33,7 @@ export interface NestedFrontEnd<Conflict> {
     call: Call,
   ): Promise<string | undefined>
 }
-export interface InsertStep<Conflict> extends Required<Pick<NestedStep, 'phase' | 'link' | 'via'>> {
+export interface InsertStep<Conflict> extends Pick<NestedStep, 'phase' | 'via'>, Required<Pick<NestedStep, 'link'>> {
   readonly conflict?: Conflict
 }
 
@@ -59,7 +62,7 @@ export function relatedBy<Conflict>(
 /**
  * Inserts rows with rows of related tables in one transaction, with a statement for each table and level. Rows that a
  * row references are inserted before it, and rows that reference it after it. The permissions of every table apply, and
- * their checks run when all rows are inserted.
+ * their checks run when all rows are inserted; those of rows that cannot be found again, as the rows are written.
  * @returns the answer of the step that looks at the rows of `table`, which counts all rows
  */
 export function insertNested<Conflict>(
@@ -94,14 +97,14 @@ export class NestedWrite<Conflict> {
   }
 
   /**
-   * Inserts the related rows of rows that have been written.
+   * Inserts the rows that reference rows which have been written.
    * @param rows with their related rows, each at the path `here`
    * @param written returned `wanted`
    */
   async children(
-    { relationship: { name, on }, table: remote }: Related,
+    { relationship: { name, type, on }, table: remote }: Related,
     rows: readonly JsonObject[],
-    written: readonly Written[],
+    written: readonly (Written | undefined)[],
     wanted: readonly string[],
     via: readonly string[],
     path: string,
@@ -109,7 +112,7 @@ export class NestedWrite<Conflict> {
   ): Promise<void> {
     const determined = on.map(([, column]) => this.front.key(remote, column))
     const inside = [...via, name]
-    for (const { entries, conflict } of this.groups(rows, name, here, true)) {
+    for (const { entries, conflict } of this.groups(rows, name, here, type === 'array')) {
       const filled = entries.map(({ row, of, place }): Json => {
         this.refuseDetermined(row, determined, name, place)
         const parent = written[of] as Written
@@ -118,7 +121,8 @@ export class NestedWrite<Conflict> {
       })
       if (filled.length === 0) continue
       const place: Place = (i) => (entries[i] as Entry).place()
-      await this.check(await this.level(remote, filled, [], inside, path, place, conflict), inside, path, conflict)
+      const children = await this.level(remote, filled, [], inside, path, place, conflict, determined)
+      if (isFound(remote)) await this.check(children, inside, path, conflict)
     }
   }
 
@@ -141,6 +145,7 @@ export class NestedWrite<Conflict> {
   /**
    * @param link columns of the rows to return, as `l0`, `l1` and so on
    * @param place returns the path of a row
+   * @param known keys of the rows that the relationship to them determines
    */
   private async level(
     table: Table,
@@ -150,19 +155,21 @@ export class NestedWrite<Conflict> {
     path: string,
     place: Place,
     conflict?: Conflict,
+    known: readonly string[] = [],
   ): Promise<readonly Written[]> {
-    const known = this.related(table, all, place)
+    const related = this.related(table, all, place)
     const rows = all as readonly JsonObject[]
-    const names = new Set(known.map(({ relationship }) => relationship.name))
-    const used = known.filter(({ relationship: { name } }) => rows.some((row) => isGiven(row[name])))
+    const names = new Set(related.map(({ relationship }) => relationship.name))
+    const used = related.filter(({ relationship: { name } }) => rows.some((row) => isGiven(row[name])))
     const own = rows.map((row) => Object.fromEntries(Object.entries(row).filter(([key]) => !names.has(key))))
-    const isOne = ({ relationship }: Related) => relationship.type === 'object'
-    for (const { relationship, table: remote } of used.filter(isOne)) {
+    const after = used.filter(({ relationship }) => !relationship.before)
+    for (const { relationship, table: remote } of used.filter((each) => !after.includes(each))) {
       const { name, on } = relationship
       const determined = on.map(([column]) => this.front.key(table, column))
       const inside = [...via, name]
+      const free = determined.filter((key) => !known.includes(key))
       for (const { entries, conflict: theirs } of this.groups(rows, name, (i) => at(place(i), name), false)) {
-        for (const { of } of entries) this.refuseDetermined(rows[of] as JsonObject, determined, name, () => place(of))
+        for (const { of } of entries) this.refuseDetermined(rows[of] as JsonObject, free, name, () => place(of))
         const parents = await this.level(
           remote,
           entries.map(({ row }) => row),
@@ -174,40 +181,72 @@ export class NestedWrite<Conflict> {
         )
         await this.check(parents, inside, path, theirs)
         parents.forEach((parent, i) => {
-          const target = own[(entries[i] as Entry).of] as JsonObject
-          determined.forEach((key, at) => (target[key] = parent[`l${at}`] as Json))
+          const { of } = entries[i] as Entry
+          const target = own[of] as JsonObject
+          determined.forEach((key, number) => {
+            const value = parent[`l${number}`] as Json
+            if (Object.hasOwn(target, key) && stringifyJson(target[key] as Json) !== stringifyJson(value)) {
+              const message = `the relationship "${name}" gives "${key}" another value than the row has from another relationship`
+              throw this.front.invalid(message, at(place(of), name))
+            }
+            target[key] = value
+          })
         })
       }
     }
-    const many = used.filter((each) => !isOne(each))
-    const wanted = [
-      ...new Set([...link, ...many.flatMap(({ relationship }) => relationship.on.map(([column]) => column))]),
-    ]
-    const written = await this.write(own, wanted, via, path, place, conflict)
-    for (const each of many) {
+    const referenced = after.flatMap(({ relationship }) => relationship.on.map(([column]) => column))
+    const wanted = [...new Set([...link, ...referenced])]
+    const written = await this.write({ table, link: wanted, via, path, place, conflict }, own, (i) => {
+      return link.length > 0 || after.some(({ relationship: { name } }) => hasRows((rows[i] as JsonObject)[name]))
+    })
+    for (const each of after) {
       const { name } = each.relationship
       await this.children(each, rows, written, wanted, via, path, (i) => at(place(i), name))
     }
-    return written
+    return written.filter((each) => each !== undefined)
   }
 
-  /** Writes rows, those with the same keys in one statement. The result has the order of the rows. */
+  /**
+   * Writes rows. Where a conflict, a trigger or a rule may skip rows, those that no other row needs have statements of their own.
+   * @param isNeeded returns whether other rows belong to a row
+   * @returns the rows in the order of `rows`, and after them those of which it is unknown which ones they are
+   */
   private async write(
+    to: Target<Conflict>,
     rows: readonly JsonObject[],
-    link: readonly string[],
-    via: readonly string[],
-    path: string,
-    place: Place,
-    conflict: Conflict | undefined,
-  ): Promise<readonly Written[]> {
-    const step = { phase: 'write', link, via, conflict } as const
+    isNeeded: (row: number) => boolean,
+  ): Promise<readonly (Written | undefined)[]> {
+    const indices = rows.map((_, i) => i)
+    const needed = indices.filter(isNeeded)
+    const mixed = needed.length > 0 && needed.length < rows.length && (this.mayConflict(to) || to.table.ownTransaction)
+    const written: (Written | undefined)[] = indices.map(() => undefined)
+    const loose: Written[] = []
+    for (const part of mixed ? [needed, indices.filter((i) => !isNeeded(i))] : [indices]) {
+      const done = await this.writeAll(
+        { ...to, place: (i) => to.place(part[i] as number), ...(part.some(isNeeded) ? {} : { link: [] }) },
+        part.map((i) => rows[i] as JsonObject),
+      )
+      if (done.length === part.length) part.forEach((index, i) => (written[index] = done[i]))
+      else loose.push(...done)
+    }
+    return [...written, ...loose]
+  }
+
+  /** Writes rows, those with the same keys in one statement. The result has the order of the rows, unless rows were skipped. */
+  private async writeAll(to: Target<Conflict>, rows: readonly JsonObject[]): Promise<readonly Written[]> {
+    const { table, link, via, path, place, conflict } = to
+    const checked = via.length > 0 && link.length === 0 && !isFound(table)
+    const step = { ...(checked ? {} : { phase: 'write' as const }), link, via, conflict }
     const run = async (part: Rows, placed: Place): Promise<readonly Written[] | undefined> => {
       const text = await withPlace(this.step(step, part, undefined, path), placed)
-      return text === undefined ? undefined : (parseJson(text, NO_LIMITS) as Written[])
+      if (text === undefined) return undefined
+      const answer = parseJson(text, NO_LIMITS)
+      if (!checked) return answer as Written[]
+      return Array.from({ length: (answer as { affected_rows: number }).affected_rows }, () => ({}))
     }
     const sent = rowsOf(rows as Json[], path)
     const written: Written[] = []
-    /** From groups in which a conflict skipped rows. It is unknown which ones, but nothing depends on that. */
+    /** From groups with skipped rows. It is unknown which ones, but nothing depends on that. */
     const unordered: Written[] = []
     const whole = await run(sent, place)
     if (whole) written.push(...whole)
@@ -215,14 +254,22 @@ export class NestedWrite<Conflict> {
       for (const { rows: group, indices } of sent.groups()) {
         const part = (await run(group, (i) => place(indices[i] as number))) as readonly Written[]
         if (part.length === indices.length) part.forEach((each, i) => (written[indices[i] as number] = each))
-        else if (link.length > 0) throw skipped(path)
         else unordered.push(...part)
       }
     }
-    const all = [...written.filter((each) => each !== undefined), ...unordered]
-    if (all.length !== rows.length && link.length > 0) throw skipped(path)
-    this.affected += all.length
-    return all
+    const done = [...written.filter((each) => each !== undefined), ...unordered]
+    if (done.length !== rows.length && link.length > 0) {
+      const because = this.mayConflict(to)
+        ? `on_conflict skipped a row${OTHERS}; set update_columns to update it`
+        : `"${table.name}" did not take a row${OTHERS}: a trigger or rule of it skipped it`
+      throw serviceError('unexpected-payload', because, path)
+    }
+    this.affected += done.length
+    return done
+  }
+
+  private mayConflict({ via, conflict }: Target<Conflict>): boolean {
+    return via.length > 0 ? conflict !== undefined : this.front.conflicts
   }
 
   /** @param conflict after which the rules of updates apply to rows that existed already */
@@ -308,9 +355,23 @@ async function withPlace<T>(running: Promise<T>, place: Place): Promise<T> {
 
 const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
 
-const skipped = (path: string) =>
-  serviceError(
-    'unexpected-payload',
-    'on_conflict skipped a row that other rows of the insert belong to; set update_columns to update it',
-    path,
-  )
+/** Where rows are written, and what of them is needed afterwards. See `level`. */
+interface Target<Conflict> {
+  readonly table: Table
+  readonly link: readonly string[]
+  readonly via: readonly string[]
+  readonly path: string
+  readonly place: Place
+  readonly conflict?: Conflict
+}
+
+/** Returns whether a relationship of a row has rows: `{"data": [{...}]}`. */
+const hasRows = (given: Json | undefined): boolean => {
+  const data = isObject(given) ? given['data'] : undefined
+  return isGiven(data) && !(Array.isArray(data) && data.length === 0)
+}
+
+const OTHERS = ' that other rows of the insert belong to'
+
+/** Returns whether rows can be found again, to check them when the related ones are written. */
+const isFound = (table: Table): boolean => rowKey(table, true).kind !== 'none'

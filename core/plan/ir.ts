@@ -472,7 +472,9 @@ export interface Returning {
  */
 export type WriteAnswer = 'row' | readonly WritePart[]
 export type WritePart =
-  | { readonly kind: 'affected_rows' | 'returning'; readonly key: string }
+  | { readonly kind: 'affected_rows'; readonly key: string }
+  /** `fields`: which of the returned fields, by index. Absent: all. */
+  | { readonly kind: 'returning'; readonly key: string; readonly fields?: readonly [from: number, end: number] }
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
 
 /** A column that the server sets, overriding the client. */
@@ -541,6 +543,8 @@ export type RowKey =
       readonly columns: readonly { readonly name: string; readonly type: SqlType }[]
       /** Whether the table is partitioned; its rows have no `xmax`. */
       readonly partitioned?: boolean
+      /** Whether the key is that of the table alone, and tables that inherit from it have rows of the same key. */
+      readonly only?: boolean
     }
   | { readonly kind: 'place' }
   | { readonly kind: 'none' }

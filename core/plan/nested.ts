@@ -31,7 +31,7 @@ export const tableOfStep = ({ via }: NestedStep, table: Table, names: Names, pat
 export function planStep(step: NestedStep, root: Table, names: Names, path: string): Step {
   const { phase, link, via, others, within } = step
   const table = tableOfStep(step, root, names, path)
-  if (rowKey(table).kind === 'none' && (phase === 'look' || (phase === 'write' && !link?.length))) {
+  if (rowKey(table, true).kind === 'none' && (phase === 'look' || (phase === 'write' && !link?.length))) {
     throw unexpectedPayload(`"${table.name}" has no key by which to find the rows that related rows belong to`, path)
   }
   const joined = () => {

@@ -65,12 +65,18 @@ function needsKeySets(columns: readonly InsertColumn[], table: Table, updates: b
   return some.some((column) => table.columnsByName.get(column.name)?.generated === 'identity')
 }
 
-/** Returns how to find a written row again. */
-export function rowKey(table: Table): RowKey {
+/** Returns how to find a row again that was written: `inserted`, so into this table, or otherwise into one that inherits. */
+export function rowKey(table: Table, inserted: boolean): RowKey {
+  if (table.inherited && !inserted) return { kind: 'place' }
   const columns = table.primaryKey.map((name) => ({ name, type: (table.columnsByName.get(name) as Column).type }))
   // A key is sent as JSON, which rounds a geometry.
   if (columns.length > 0 && !columns.some(({ type }) => isGeo(type))) {
-    return { kind: 'columns', columns, ...(table.kind === 'partitioned' ? { partitioned: true } : {}) }
+    return {
+      kind: 'columns',
+      columns,
+      ...(table.kind === 'partitioned' ? { partitioned: true } : {}),
+      ...(table.inherited ? { only: true } : {}),
+    }
   }
   return table.kind === 'table' ? { kind: 'place' } : { kind: 'none' }
 }

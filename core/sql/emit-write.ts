@@ -152,7 +152,8 @@ function emitLook(table: TableRef, key: RowKey, after: Afterwards, slot?: number
   const keys = sql`rows from (json_to_recordset(${written}::json) as (${join(types, sql`, `)})) with ordinality as k(${join(names, sql`, `)}, ord)`
   const on = columns.map((column, i) => sql`${t}.${column.name} = k.${alias('k', i)}`)
   const seen = rowsWritten(printer, t, after, sql`k.fresh`)
-  const rows = sql`select ${join(seen.expressions, sql`, `)} from k join ${tableText(table)} ${t} on ${join(on, sql` and `)} order by k.ord`
+  const only = key.kind === 'columns' && key.only ? sql`only ` : sql``
+  const rows = sql`select ${join(seen.expressions, sql`, `)} from k join ${only}${tableText(table)} ${t} on ${join(on, sql` and `)} order by k.ord`
   return printer.statement(answer(printer, sql`with k as (select * from ${keys}), w as (${rows})`, seen, sql`k`))
 }
 
@@ -162,10 +163,10 @@ interface Seen {
   readonly checked: boolean
   readonly filtered: boolean
   readonly message: Sql
-  /** Alias of a returned row. */
-  readonly row: Sql
   /** `c0 as "id"`; absent when rows are only counted. */
   readonly fields?: readonly Sql[]
+  /** Keys of the fields. */
+  readonly keys: readonly string[]
   readonly answer: WriteAnswer
   readonly alsoAffected?: Operand
   /** Whether the rows were looked up again. */
@@ -192,7 +193,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     expressions,
     checked: check !== undefined,
     filtered,
-    row: rowAlias(returning?.fields.map(({ key }) => key) ?? []),
+    keys: returning?.fields.map(({ key }) => key) ?? [],
     message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
     fields,
     answer: after.answer ?? [COUNT, ...(fields ? [ROWS] : [])],
@@ -232,10 +233,16 @@ function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
 }
 
-function answerBody(printer: Printer, { answer, fields, filtered, row, alsoAffected }: Seen, counted: Sql): Sql {
-  const rows = sql`select ${join(fields ?? [], sql`, `)} from w${filtered ? sql` where seen` : sql``}`
-  if (answer === 'row')
+function answerBody(printer: Printer, { answer, fields = [], keys, filtered, alsoAffected }: Seen, counted: Sql): Sql {
+  const seenOnly = filtered ? sql` where seen` : sql``
+  const rowsOf = (from?: number, end?: number) => ({
+    row: rowAlias(keys.slice(from, end)),
+    rows: sql`select ${join(fields.slice(from, end), sql`, `)} from w${seenOnly}`,
+  })
+  if (answer === 'row') {
+    const { row, rows } = rowsOf()
     return sql`(select coalesce((select row_to_json(${row})::text from (${rows} limit 1) ${row}), 'null'))`
+  }
   const parts = answer.map((part) => {
     const key = ident(part.key)
     switch (part.kind) {
@@ -243,8 +250,10 @@ function answerBody(printer: Printer, { answer, fields, filtered, row, alsoAffec
         return alsoAffected
           ? sql`(select count(*) + ${printer.params.operand(alsoAffected)} from ${counted}) as ${key}`
           : sql`(select count(*) from ${counted}) as ${key}`
-      case 'returning':
+      case 'returning': {
+        const { row, rows } = rowsOf(...(part.fields ?? []))
         return sql`array(select ${row} from (${rows}) ${row}) as ${key}`
+      }
       case 'constant':
         return sql`${printer.params.operand({ kind: 'const', value: part.value, type: TEXT })} as ${key}`
     }

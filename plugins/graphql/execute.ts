@@ -319,13 +319,17 @@ async function runRoot(data: Data, mutation: Mutation, root: MutationRoot, call:
   if (!isInsert(root)) return run()
 
   const list = newRows(root, mutation)
-  const nested = nestedRows(async (step, part, others, inner) => {
-    const slot = values.length
-    const more = others === undefined ? [] : [others]
-    const shape = { ...step, others: others === undefined ? undefined : slot + 1 }
-    const rows = { slot, columns: part instanceof Rows ? keysOf(part) : [] }
-    return data.run(requestOf(mutation, key, { nested: shape, rows }, [...values, part, ...more]), inner)
-  }, data.catalogFor(call))
+  const nested = nestedRows(
+    async (step, part, others, inner) => {
+      const slot = values.length
+      const more = others === undefined ? [] : [others]
+      const shape = { ...step, others: others === undefined ? undefined : slot + 1 }
+      const rows = { slot, columns: part instanceof Rows ? keysOf(part) : [] }
+      return data.run(requestOf(mutation, key, { nested: shape, rows }, [...values, part, ...more]), inner)
+    },
+    data.catalogFor(call),
+    root.conflicts,
+  )
   const parent = relatedRows(data, list, root, nested, call)
   if (parent) return insertNested(data, parent, list, nested, `${path}.objects`, call)
   const rows = rowsOf(list, `${path}.objects`)

@@ -4,15 +4,17 @@ import { invalid, isGiven } from './plan/input.js'
 import type { Conflict } from './plan/mutation.js'
 import { isColumn, keyOf, withWords, wordOf } from './plan/names.js'
 
-/** Returns how GraphQL writes rows with rows of related tables. @param insert runs a step */
+/** Returns how GraphQL writes rows with rows of related tables. @param insert runs a step @param conflicts whether the field has `on_conflict` */
 export const nestedRows = (
   insert: NestedFrontEnd<Conflict>['insert'],
   { naming }: Catalog,
+  conflicts = false,
 ): NestedFrontEnd<Conflict> => ({
   key: (table, column) => keyOf(table, column, naming),
   isColumn: (table, key) => isColumn(table, key, naming),
   related: withWords,
   conflict: conflictOf,
+  conflicts,
   invalid,
   insert,
 })

@@ -43,6 +43,7 @@ const nestedRows = (data: Data, args: JsonObject, from: StepShape['from']): Nest
   isColumn: (table, key) => table.columnsByName.has(key),
   related: (value) => value,
   conflict: liftConflict,
+  conflicts: isGiven(args['on_conflict']),
   invalid: unexpectedPayload,
   insert({ conflict, ...step }, part, others, call) {
     const { table, on_conflict: onConflict, returning } = args
@@ -187,8 +188,11 @@ class NestedUpdate {
     const { insert } = object
     if (!isGiven(insert)) return
     const here = `${path}.insert`
-    if (relationship.type === 'object') {
-      throw unexpectedPayload(`"${relationship.name}" leads to one row, and insert is for many rows`, here)
+    if (relationship.before) {
+      throw unexpectedPayload(
+        `"${relationship.name}" leads to the row that a row belongs to, and insert is for rows that belong to it`,
+        here,
+      )
     }
     const rows = isObject(insert) && Array.isArray(insert['data']) ? insert['data'].length : 1
     if (rows * parents.length > MAX_INSERTED) {

@@ -280,7 +280,7 @@ function planNewRows(shape: NewRows, table: Table, names: Names, path: string): 
   if (!table.insertable) throw unexpectedPayload(`"${table.name}" does not support inserts`, beside(path, 'table'))
   const given = shape.columns.map(([name]) => name)
   const related = relatedTo(table, given, names)
-  const joined = [...related.values()].flatMap(({ relationship: { type, on } }) => (type === 'object' ? on : []))
+  const joined = [...related.values()].flatMap(({ relationship: { before, on } }) => (before ? on : []))
   const columns = [
     ...shape.columns.filter(([name]) => !related.has(name)),
     ...joined.filter(([name]) => !given.includes(name)).map(([name]) => [name, true] as const),
@@ -290,7 +290,7 @@ function planNewRows(shape: NewRows, table: Table, names: Names, path: string): 
   return {
     kind: 'insert',
     table: refOf(table),
-    key: rowKey(table),
+    key: rowKey(table, true),
     rows: shape.rows,
     ...planRows(columns, table, names, shape.onConflict?.action === 'update', path),
     presets: [],
@@ -308,7 +308,7 @@ function planRelated(shape: NewRows, all: ReadonlyMap<string, Related>, names: N
     const here = at(path, rows.name)
     names.table(table, 'insert', here)
     // The key of the outer row comes from that row.
-    const joined = relationship.type === 'array' ? relationship.on.map(([, column]) => [column, true] as const) : []
+    const joined = relationship.before ? [] : relationship.on.map(([, column]) => [column, true] as const)
     const planned = planNewRows({ ...rows, columns: [...rows.columns, ...joined] }, table, names, here)
     return [{ ...planned, relationship: rows.name }]
   })
@@ -391,7 +391,7 @@ function planUpdate(shape: UpdateShape, names: Names): Update {
   return {
     kind: 'update',
     table: refOf(table),
-    key: rowKey(table),
+    key: rowKey(table, false),
     set: shape.set.filter(({ column }) => !related.has(column)).map((each) => planAssignment(each, table, names)),
     where,
     expected: planExpected(shape, where, table, names),

@@ -43,6 +43,7 @@ const PROMISES = {
   'mutation.order': 'the fields of a mutation run in order',
   'mutation.atomic': 'a request is one transaction',
   'mutation.included': 'what @include and @skip leave out does not run, in fragments, too',
+  'mutation.returning-twice': 'returning may be selected under several names',
   'mutation.returning': 'returning reads relationships and aggregates after the write',
   'permission.insert-check': 'a row that fails the check of a role is refused',
   'permission.insert-columns': 'a role gives values to the columns of its permission only',
@@ -586,6 +587,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       data({ delete_note: affected(0) }),
       { variables: { go: true } },
     ),
+  ],
+  'mutation.returning-twice': [
+    write(
+      'insert_note(objects: [{id: 51, body: "x"}]) { a: returning { id } affected_rows b: returning { body id } }',
+      {
+        insert_note: { a: [{ id: 51 }], affected_rows: 1, b: [{ body: 'x', id: 51 }] },
+      },
+    ),
+    write('delete_note(where: {id: {_eq: 51}}) { a: returning { id } b: returning { id } }', {
+      delete_note: { a: [{ id: 51 }], b: [{ id: 51 }] },
+    }),
   ],
   'mutation.returning': [
     write(

@@ -6,6 +6,8 @@ import { type As, testServer } from '../kit/server.js'
 const PROMISES = {
   'insert.down': 'an insert writes the rows of a relationship to many rows, with the key of their row',
   'insert.up': 'an insert writes the row that its row belongs to, first',
+  'insert.after-one': 'an insert writes the one row that references its row, after it; the key may be shared',
+  'insert.order': 'a manual relationship is inserted in the order of the keys, or of insertion_order',
   'insert.deep': 'related rows have related rows, at any depth',
   'insert.none': 'a relationship may be null, an empty list, or missing',
   'insert.returning': 'returning shows the related rows, and affected_rows counts the rows of all tables',
@@ -16,11 +18,15 @@ const PROMISES = {
   'insert.relationship-key': 'the rows of a relationship are an object with the key data',
   'insert.joined-column': 'the relationship determines the columns that join the rows: a value for them is refused',
   'insert.path': 'a mistake in a related row has the path of that row',
-  'insert.view': 'a view has no key, so its rows have no related rows',
+  'insert.skipped': 'a row that a trigger skips may have no related rows',
+  'insert.joined-twice': 'two relationships may determine a column, with the same value',
+  'insert.inherited': 'rows of a table that others inherit from are not confused with theirs',
+  'insert.view': 'rows of a view can be related rows; they have no key, so they have no related rows themselves',
   'insert.role': 'each insert needs its own permission, check and presets, and the outer check sees the related rows',
   'update.delete': 'delete removes the related rows that meet its condition',
   'update.update': 'update changes the related rows that meet its condition, several times in the order given',
   'update.insert': 'insert adds the rows to each row that the outer where meets',
+  'update.insert-one': 'insert adds the one row that references a row, and none that a row references',
   'update.order': 'delete, update and insert run in this order, and returning shows the result',
   'update.others': 'related rows of other rows stay as they are',
   'update.deep': 'updates inside of updates',
@@ -43,8 +49,22 @@ create table item (
   qty int not null default 1, unique (purchase_id, sku)
 );
 create table secret (id serial primary key, item_id int references item);
+create table passport (id serial primary key, customer_id int not null unique references customer, no text);
+create table badge (id serial primary key references customer deferrable initially deferred, colour text);
+create table note (id int primary key, line text);
+create table part (tenant int, id int, primary key (tenant, id));
+create table box (tenant int, id int, primary key (tenant, id));
+create table packed (tenant int, box int, part int, foreign key (tenant, box) references box, foreign key (tenant, part) references part);
+create table picky (id serial primary key, n int);
+create function pick() returns trigger language plpgsql as $$ begin if new.n = 0 then return null; end if; return new; end $$;
+create trigger pick before insert on picky for each row execute function pick();
+create table picked (picky_id int references picky);
+create table event (id int primary key, line text);
+create table old_event (at int) inherits (event);
+create table visit (id serial primary key, event_id int);
 create view cheap as select id, purchase_id, sku from item;`
 
+const TABLES = ['customer', 'purchase', 'item', 'secret', 'cheap', 'passport', 'badge', 'note', 'part', 'box', 'packed', 'picky', 'picked', 'event', 'visit'] // prettier-ignore
 const USER: As = { role: 'user', variables: { 'x-service-user-id': '7' } }
 const CLERK: As = { role: 'clerk' }
 
@@ -99,6 +119,68 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'select',
       { table: 'purchase', columns: [{ name: 'customer', columns: ['name', 'vip'] }], where: { note: 'up' } },
       exactly([{ customer: { name: 'Ann', vip: true } }]),
+    ),
+  ],
+  'insert.after-one': [
+    query(
+      'insert',
+      {
+        table: 'customer',
+        objects: [
+          { name: 'own', id: 900, passport: { data: { no: 'P1' } }, badge: { data: { colour: 'red' } } },
+          { name: 'given', passport: { data: { no: 'P2' } } },
+        ],
+        returning: ['name', { name: 'passport', columns: ['no'] }, { name: 'badge', columns: ['id', 'colour'] }],
+      },
+      affected(5, [
+        { name: 'own', passport: { no: 'P1' }, badge: { id: 900, colour: 'red' } },
+        { name: 'given', passport: { no: 'P2' }, badge: null },
+      ]),
+    ),
+    query(
+      'insert',
+      { table: 'customer', objects: [{ name: 'twice', passport: { data: { no: 'P3', customer_id: 1 } } }] },
+      {
+        status: 400,
+        like: { path: '$.args.objects[0].passport.data.customer_id', error: /determines the value of "customer_id"/ },
+      },
+    ),
+    query(
+      'insert',
+      { table: 'customer', objects: [{ name: 'many', passport: { data: [{ no: 'P4' }] } }] },
+      { status: 400, like: { path: '$.args.objects[0].passport.data', error: /expecting an object/ } },
+    ),
+  ],
+  'insert.order': [
+    query(
+      'insert',
+      { table: 'customer', objects: [{ name: 'manual', id: 901, papers: { data: { no: 'M' } } }] },
+      affected(2),
+    ),
+    query(
+      'insert',
+      { table: 'note', objects: [{ id: 1, later: { data: { line: 'after' } } }] },
+      exactly({ affected_rows: 2 }),
+    ),
+    query(
+      'insert',
+      { table: 'note', objects: [{ sooner: { data: { id: 2, line: 'before' } } }] },
+      exactly({ affected_rows: 2 }),
+    ),
+    query('select', { table: 'event', columns: ['id', 'line'], order_by: ['id'], where: { id: { $lt: 9 } } }, exactly([{ id: 1, line: 'after' }, { id: 2, line: 'before' }])), // prettier-ignore
+    ...[
+      ['object', 'now', /before_parent, after_parent or null/],
+      ['array', 'before_parent', /inserted after their row/],
+    ].map(([kind, insertion_order, error]) =>
+      query(
+        `create_${kind}_relationship`,
+        {
+          table: 'note',
+          name: 'odd',
+          using: { manual_configuration: { remote_table: 'event', column_mapping: { id: 'id' }, insertion_order } },
+        },
+        { status: 400, like: { path: '$.args.using.manual_configuration.insertion_order', error } },
+      ),
     ),
   ],
   'insert.deep': [
@@ -219,7 +301,69 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     },
     count('purchase', 0, { note: 'p' }),
   ],
+  'insert.skipped': [
+    query(
+      'insert',
+      { table: 'picky', objects: [{ n: 0 }, { n: 1, picked: { data: [{}] } }, { n: 2, picked: { data: [] } }] },
+      affected(3),
+    ),
+    query(
+      'insert',
+      { table: 'picky', objects: [{ n: 0, picked: { data: [{}] } }] },
+      { status: 400, like: { path: '$.args.objects', error: /^"picky" did not take a row .*trigger/ } },
+    ),
+  ],
+  'insert.joined-twice': [
+    query(
+      'insert',
+      {
+        table: 'box',
+        objects: [{ tenant: 1, id: 1, packed: { data: [{ part_of: { data: { tenant: 1, id: 7 } } }] } }],
+        returning: [{ name: 'packed', columns: ['tenant', 'part'] }],
+      },
+      affected(3, [{ packed: [{ tenant: 1, part: 7 }] }]),
+    ),
+    query(
+      'insert',
+      {
+        table: 'box',
+        objects: [{ tenant: 2, id: 1, packed: { data: [{ part_of: { data: { tenant: 1, id: 8 } } }] } }],
+      },
+      {
+        status: 400,
+        like: { path: '$.args.objects[0].packed.data[0].part_of', error: /gives "tenant" another value/ },
+      },
+    ),
+  ],
+  'insert.inherited': [
+    query('run_sql', { sql: `insert into old_event values (10, 'old', 1), (10, 'older', 2)` }, { status: 200 }),
+    query(
+      'insert',
+      { table: 'event', objects: [{ id: 10, line: 'new' }], returning: ['line', { name: 'visits', columns: ['id'] }] },
+      affected(1, [{ line: 'new', visits: [] }]),
+    ),
+    query(
+      'update',
+      {
+        table: 'event',
+        where: { id: 10 },
+        $set: { line: 'all' },
+        returning: ['line', { name: 'visits', columns: ['id'] }],
+      },
+      affected(
+        3,
+        [1, 2, 3].map(() => ({ line: 'all', visits: [] })),
+      ),
+    ),
+  ],
   'insert.view': [
+    insert([{ note: 'seen', cheaps: { data: [{ sku: 'c1' }, { sku: 'c2', id: 5000 }] } }], affected(3)),
+    insert([{ note: 'by user', cheaps: { data: [{ sku: 'u' }] } }], affected(2), USER),
+    insert(
+      [{ note: 'by user', cheaps: { data: [{ sku: 'bad' }] } }],
+      { status: 400, like: { error: /insert check of role "user" on "cheap"/ } },
+      USER,
+    ),
     query(
       'insert',
       { table: 'cheap', objects: [{ purchase_id: 1, sku: 'v', items: { data: [] } }] },
@@ -286,6 +430,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
     items('b', ['each', 9], ['x', 1], ['z', 60]),
   ],
+  'update.insert-one': [
+    query('insert', { table: 'customer', objects: [{ name: 'late' }] }, affected(1)),
+    query(
+      'update',
+      { table: 'customer', where: { name: 'late' }, $set: { passport: { insert: { data: { no: 'L' } } } } },
+      affected(2),
+    ),
+    update({}, { customer: { insert: { data: { name: 'no' } } } }, { status: 400, like: { path: '$.args.$set.customer.insert', error: /leads to the row that a row belongs to/ } }), // prettier-ignore
+  ],
   'update.order': [
     ...FRESH,
     update(
@@ -320,7 +473,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'update',
       {
         table: 'customer',
-        where: {},
+        where: { name: { $in: ['Ann', 'Dee'] } },
         $set: { purchases: { update: { where: {}, $set: { items: { delete: { where: { sku: 'z' } } } } } } },
       },
       { status: 200, like: { affected_rows: 4 } },
@@ -496,16 +649,31 @@ async function start(t: Test) {
     type: `create_${type}_permission`,
     args: { table, role, permission },
   })
-  const using = { manual_configuration: { remote_table: 'item', column_mapping: { id: 'id' } } }
+  const manual = (kind: string, table: string, name: string, to: string, on: object, insertion_order?: string) => {
+    const using = { manual_configuration: { remote_table: to, column_mapping: on, insertion_order } }
+    return { type: `create_${kind}_relationship`, args: { table, name, using } }
+  }
   await server.must('bulk', [
-    ...['customer', 'purchase', 'item', 'secret', 'cheap'].map((table) => ({ type: 'track_table', args: table })),
+    ...TABLES.map((table) => ({ type: 'track_table', args: table })),
     relate('object', 'purchase', 'customer', 'customer_id'),
     relate('array', 'customer', 'purchases', { table: 'purchase', column: 'customer_id' }),
     relate('array', 'purchase', 'items', { table: 'item', column: 'purchase_id' }),
     relate('object', 'item', 'purchase', 'purchase_id'),
     relate('array', 'item', 'secrets', { table: 'secret', column: 'item_id' }),
     relate('object', 'secret', 'item', 'item_id'),
-    { type: 'create_array_relationship', args: { table: 'cheap', name: 'items', using } },
+    manual('array', 'cheap', 'items', 'item', { id: 'id' }),
+    manual('array', 'purchase', 'cheaps', 'cheap', { id: 'purchase_id' }),
+    relate('object', 'customer', 'passport', { table: 'passport', column: 'customer_id' }),
+    relate('object', 'customer', 'badge', { table: 'badge', column: 'id' }),
+    manual('object', 'customer', 'papers', 'passport', { id: 'customer_id' }),
+    manual('object', 'note', 'later', 'event', { id: 'id' }, 'after_parent'),
+    manual('object', 'note', 'sooner', 'event', { id: 'id' }, 'before_parent'),
+    relate('array', 'box', 'packed', { table: 'packed', columns: ['tenant', 'box'] }),
+    relate('object', 'packed', 'part_of', ['tenant', 'part']),
+    relate('array', 'picky', 'picked', { table: 'picked', column: 'picky_id' }),
+    manual('array', 'event', 'visits', 'visit', { id: 'event_id' }),
+    permit('user', 'select', 'cheap', { columns: ['id', 'sku'], filter: {} }),
+    permit('user', 'insert', 'cheap', { check: { sku: { $ne: 'bad' } } }),
     permit('user', 'select', 'customer', { columns: ['id', 'name'], filter: {} }),
     permit('user', 'select', 'purchase', { columns: ['id', 'note'], filter: {} }),
     permit('user', 'select', 'item', { columns: ['id', 'sku', 'qty'], filter: {} }),

@@ -6,6 +6,7 @@ import {
   type BoolExp,
   type Column,
   type Delete,
+  type Field,
   INT8,
   type Insert,
   type Json,
@@ -63,7 +64,8 @@ interface Mutation {
 }
 interface Answer {
   readonly returning?: Returning
-  readonly answer: WriteAnswer
+  /** Absent: the number of rows. */
+  readonly answer?: WriteAnswer
 }
 
 /**
@@ -110,10 +112,9 @@ export function planNested(
   const { names } = walker
   const { phase, via, conflict } = nested
   const step = planStep(nested, table, names, path)
-  const nothing: Answer = { answer: [] }
   if (via.length === 0) {
     const args = walker.args.of(nodes[0] as FieldNode)
-    const answer = phase === 'look' ? planAnswer(walker, nodes, action, table, path) : ({} as Answer)
+    const answer = phase === 'look' ? planAnswer(walker, nodes, action, table, path) : {}
     return { ...planInsert({ walker, table, args, path, answer, rows }), ...step }
   }
   const here = `${path}.args.objects.${via.join('.')}`
@@ -121,7 +122,7 @@ export function planNested(
   if (conflict) names.upsert(target, here)
   names.table(target, 'insert', here)
   const args: Args = conflict ? { on_conflict: conflictInput(walker, target, conflict, here) } : {}
-  return { ...planInsert({ walker, table: target, args, path: here, answer: nothing, rows }), ...step }
+  return { ...planInsert({ walker, table: target, args, path: here, answer: {}, rows }), ...step }
 }
 
 function conflictInput({ names }: Walker, table: Table, { constraint, columns, where }: Conflict, path: string): Input {
@@ -146,7 +147,7 @@ function planInsert({ walker, table, args, rows, answer, path }: Mutation): Inse
   return {
     kind: 'insert',
     table: ref(table),
-    key: rowKey(table),
+    key: rowKey(table, true),
     rows: slot,
     ...planRows(columns, table, walker.names, onConflict?.action === 'update', `${path}.args.objects`),
     presets: [],
@@ -220,7 +221,7 @@ function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, a
     set.push({ kind: 'null', column })
     where = and([where, NONE])
   }
-  return { kind: 'update', table: ref(table), key: rowKey(table), set, where, check: TRUE, ...answer }
+  return { kind: 'update', table: ref(table), key: rowKey(table, false), set, where, check: TRUE, ...answer }
 }
 
 /** A condition that no row meets. */
@@ -252,7 +253,8 @@ function planAnswer(
   if (gives === 'row') {
     return { returning: { fields: walker.fields(nodes, table, path), visible: TRUE }, answer: 'row' }
   }
-  let returning: Returning | undefined
+  const fields: Field[] = []
+  let returns = false
   const answer = [...walker.selected(nodes)].map(([key, same]): WritePart => {
     const here = `${path}.selectionSet${at('', key)}`
     switch (wordOf((same[0] as FieldNode).name.value)) {
@@ -260,13 +262,15 @@ function planAnswer(
         return { kind: 'constant', key, value: walker.typeName(table, '_mutation_response') }
       case 'affected_rows':
         return { kind: 'affected_rows', key }
-      default:
-        if (returning) throw invalid('a mutation can select returning only once', here)
-        returning = { fields: walker.fields(same, table, here), visible: TRUE }
-        return { kind: 'returning', key }
+      default: {
+        const from = fields.length
+        fields.push(...walker.fields(same, table, here))
+        returns = true
+        return { kind: 'returning', key, fields: [from, fields.length] }
+      }
     }
   })
-  return { ...(returning ? { returning } : {}), answer }
+  return { ...(returns ? { returning: { fields, visible: TRUE } } : {}), answer }
 }
 
 function required(input: Input | undefined, name: string, path: string): Input {

@@ -100,6 +100,8 @@ export interface MutationRoot {
   readonly when: readonly (readonly Condition[])[]
   /** The rows of an insert, or the entries of `updates`. */
   readonly objects?: Template
+  /** Whether the field has `on_conflict`. */
+  readonly conflicts?: true
 }
 interface Condition {
   readonly is: boolean
@@ -357,7 +359,8 @@ const conditionsOf = ({ directives = [] }: SelectionNode): readonly Condition[] 
 
 function mutationRoot(key: string, node: FieldNode, mutation: Exposed['mutation']): MutationRoot {
   const root = mutation.get(node.name.value)
-  const objects = node.arguments?.find(({ name }) => ['objects', 'object', 'updates'].includes(name.value))
+  const argument = (...names: string[]) => node.arguments?.find(({ name }) => names.includes(name.value))
+  const objects = argument('objects', 'object', 'updates')
   return {
     key,
     action: root?.action.kind,
@@ -365,6 +368,7 @@ function mutationRoot(key: string, node: FieldNode, mutation: Exposed['mutation'
     calls: root?.call && true,
     when: [],
     objects: objects && templateOf(objects.value),
+    conflicts: argument('on_conflict', 'onConflict') && true,
   }
 }
 
