@@ -57,7 +57,7 @@ export const internalFor = (error: ServiceError, session: Pick<Session, 'role' |
 export const INTERNAL: Session = { role: 'admin', variables: new Map(), via: 'internal' }
 
 export const ROLE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
-export const VARIABLE_NAME = /^x-service-[a-z0-9-]+$/
+export const VARIABLE_NAME = /^x-service-[a-z0-9_-]+$/
 export const USER_ID = 'x-service-user-id'
 
 /** Rule for user ids, for messages after the name of the header or claim. */

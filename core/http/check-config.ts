@@ -1,4 +1,5 @@
 import type { Issue } from '../schema.js'
+import { VARIABLE_NAME } from '../session.js'
 import { readProxies } from './client-address.js'
 import type { AuthConfig, HttpConfig, JwtConfig } from './config.js'
 import { ownName } from './identity.js'
@@ -45,12 +46,15 @@ function placeOf({ host, port, socket }: Partial<HttpConfig>, main: Pick<HttpCon
 /** Returns the mistakes in the section `auth` that its schema cannot detect. Quotes no secret. */
 export function checkAuth({ jwt, webhook, hasuraNames }: AuthConfig): readonly Issue[] {
   const issuers = (jwt ?? []).flatMap((issuer, index) =>
-    [...keyMistakes(issuer), ...headerMistakes(issuer, hasuraNames), ...issuerMistakes(issuer, jwt!)].map(
-      ({ keys, message }) => ({
-        keys: ['jwt', index, ...keys],
-        message,
-      }),
-    ),
+    [
+      ...keyMistakes(issuer),
+      ...headerMistakes(issuer, hasuraNames),
+      ...variableMistakes(issuer, hasuraNames),
+      ...issuerMistakes(issuer, jwt!),
+    ].map(({ keys, message }) => ({
+      keys: ['jwt', index, ...keys],
+      message,
+    })),
   )
   if (!jwt || !webhook) return issuers
   return [...issuers, { keys: ['webhook'], message: 'only one of "jwt" and "webhook" can be set' }]
@@ -62,6 +66,12 @@ function headerMistakes({ header }: JwtConfig, hasura: boolean): readonly Issue[
   if (!/^(authorization|cookie|host|x-service-.*)$/.test(ownName(header.toLowerCase(), hasura))) return []
   return [{ keys: ['header'], message: 'must be a dedicated header; Authorization is used when "header" is not set' }]
 }
+
+/** Refuses names of variables that no permission could use. */
+const variableMistakes = ({ claims }: JwtConfig, hasura: boolean): readonly Issue[] =>
+  Object.keys(claims.variables)
+    .filter((name) => !VARIABLE_NAME.test(ownName(name.toLowerCase(), hasura)))
+    .map((name) => ({ keys: ['claims', 'variables', name], message: 'must be a name such as x-service-org' }))
 
 /**
  * Checks that the issuer of a token is known before its signature is verified: by its header or cookie, or by `iss`.

@@ -8,6 +8,8 @@ export interface RequestHeaders {
   get(name: string): string | undefined
   /** Values of `X-Service-*` by lower-case name. They are unverified. */
   readonly service: ReadonlyMap<string, string>
+  /** An `X-Service-*` name with `_`, which only those may send who prove a secret: most proxies drop or rewrite it. */
+  readonly underscored: string | undefined
   cookie(name: string): string | undefined
 }
 
@@ -23,32 +25,61 @@ export const ownName = (name: string, hasura: boolean): string =>
  * Reads the raw header lines, because Node's own map joins or drops repeated headers.
  * @param hasura whether `X-Hasura-*` headers are read as `X-Service-*`
  * @throws ServiceError 400 parse-failed: a repeated `X-Service-*`, Authorization or Host header, or an `X-Service-*`
- *   header that another program on the way could read differently: with other separators in its name (CGI turns `-`
- *   into `_`), or with control characters, non-ASCII characters or outer spaces in its value
+ *   header that another program on the way could read differently: with separators in its name that make it another
+ *   one (CGI turns `-` into `_`), or with control characters, non-ASCII characters or outer spaces in its value
  */
 export function readHeaders(req: IncomingMessage, hasura: boolean): RequestHeaders {
   const first = new Map<string, string>()
   const service = new Map<string, string>()
+  const readAs = new Set<string>()
+  let underscored: string | undefined
   for (let i = 0; i < req.rawHeaders.length; i += 2) {
     const name = ownName(req.rawHeaders[i]!.toLowerCase(), hasura)
     const value = req.rawHeaders[i + 1]!
-    if (first.has(name) && (NEVER_TWICE.has(name) || service.has(name))) throw refused(name, 'is repeated')
-    if (isServiceName(name, hasura)) service.set(name, checked(name, value))
+    if (first.has(name) && NEVER_TWICE.has(name)) throw refused(name, 'is repeated')
+    if (isServiceName(name, hasura)) {
+      const read = withHyphens(name)
+      if (readAs.has(read)) throw refused(name, 'is repeated')
+      readAs.add(read)
+      if (read !== name) underscored = name
+      service.set(name, checked(name, value))
+    }
     if (name === 'cookie' && first.has(name)) first.set(name, `${first.get(name)}; ${value}`)
     else if (!first.has(name)) first.set(name, value)
   }
-  return { get: (name) => first.get(name), service, cookie: (name) => cookie(first.get('cookie'), name) }
+  return { get: (name) => first.get(name), service, underscored, cookie: (name) => cookie(first.get('cookie'), name) }
 }
 
 const NEVER_TWICE = new Set(['authorization', 'host'])
 
 function isServiceName(name: string, hasura: boolean): boolean {
   if (!name.startsWith('x')) return false
-  const read = name.replace(/[^a-z0-9]/g, '-')
-  if (!ownName(read, hasura).startsWith('x-service-')) return false
-  if (!VARIABLE_NAME.test(name)) throw refused(name, 'has a name with characters other than letters, digits and "-"')
+  const read = ownName(withHyphens(name), hasura)
+  if (!read.startsWith('x-service-')) return false
+  if (!VARIABLE_NAME.test(name))
+    throw refused(name, 'should have a name of letters, digits, "-" and "_" after "x-service-"')
+  if (name !== read && (INSTRUCTIONS.has(read) || CALLER.has(read))) throw refused(name, `should be spelt "${read}"`)
   return true
 }
+
+/** Returns the name that other programs may read, because to them all separators are the same. */
+const withHyphens = (name: string): string => name.replace(/[^a-z0-9]/g, '-')
+
+export const USE_BACKEND = 'x-service-use-backend-only-permissions'
+/** Headers that are instructions or credentials, never session variables. `makeSession` adds the role. */
+export const INSTRUCTIONS: ReadonlySet<string> = new Set([
+  'x-service-role',
+  'x-service-admin-secret',
+  'x-service-access-key',
+  'x-service-gateway-secret',
+  'x-service-allowed-roles',
+  USE_BACKEND,
+  'x-service-csrf',
+  'x-service-digits-as-text',
+  'x-service-filestore-range',
+])
+/** Headers that say who the caller is, besides its role. */
+const CALLER: ReadonlySet<string> = new Set([USER_ID, 'x-service-user-role', 'x-service-default-role'])
 
 function checked(name: string, value: string): string {
   if (/^$|^[!-~]([ -~]*[!-~])?$/.test(value)) return value
@@ -69,7 +100,7 @@ function cookie(header: string | undefined, name: string): string | undefined {
   return undefined
 }
 
-const refused = (name: string, why: string) => serviceError('parse-failed', `header "${name}" ${why}`)
+export const refused = (name: string, why: string) => serviceError('parse-failed', `header "${name}" ${why}`)
 
 /** Creates a session whose role is also the variable `x-service-role`. */
 export function makeSession(

@@ -3,19 +3,19 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
 import { valueAtPointer } from '../json-pointer.js'
 import type { Logger } from '../log.js'
-import { isUserId, ROLE_NAME, type Session, USER_ID, USER_ID_RULE, VARIABLE_NAME } from '../session.js'
+import type { Session } from '../session.js'
+import { ALLOWED_ROLES, type Claims, isRole, readClaims, rolesOf, variablesOf } from './claims.js'
 import type { JwtConfig } from './config.js'
 import {
   type RequestHeaders,
   bearerToken,
   chosenRole,
   invalidToken,
-  isVariableValue,
   makeSession,
   ownName,
   requestedRole,
 } from './identity.js'
-import { createKeySet, type FindKey } from './jwks.js'
+import { createKeySet, type TryKeys } from './jwks.js'
 import { fixedKey } from './jwt-key.js'
 import { TokenCache } from './token-cache.js'
 
@@ -57,7 +57,7 @@ export function createTokenReader(
 
 interface Issuer {
   readonly config: JwtConfig
-  readonly key: KeyObject | Uint8Array | FindKey
+  readonly key: KeyObject | Uint8Array | TryKeys
   readonly options: JWTVerifyOptions
   readonly tokens: TokenCache
 }
@@ -135,20 +135,20 @@ async function namedBy(token: string, issuers: readonly Issuer[]): Promise<Issue
 }
 
 async function verified(token: string, { key, options }: Issuer): Promise<JWTPayload> {
-  const { jwtVerify } = await jose()
+  const { jwtVerify, decodeProtectedHeader } = await jose()
+  const verify = (one: KeyObject | Uint8Array) => jwtVerify(token, one, options)
   try {
-    const { payload } =
-      typeof key === 'function' ? await jwtVerify(token, key, options) : await jwtVerify(token, key, options)
+    const { payload } = await (typeof key === 'function' ? key(decodeProtectedHeader(token), verify) : verify(key))
     return payload
   } catch (error) {
     throw error instanceof ServiceError ? error : invalidToken(error)
   }
 }
 
-const ALLOWED_ROLES = 'x-service-allowed-roles'
 const DEFAULT_ROLE = 'x-service-default-role'
 const HASURA_NAMESPACE = 'https://hasura.io/jwt/claims'
 
+/** @throws ServiceError 401 invalid-token: the token names no role, or has a value that is not allowed */
 function sessionOf(
   payload: JWTPayload,
   config: JwtConfig['claims'],
@@ -156,29 +156,45 @@ function sessionOf(
   via: 'token' | 'cookie',
   hasura: boolean,
 ): Session {
-  const claims = new Map<string, unknown>()
-  for (const [given, value] of Object.entries(namespaceOf(payload, config, hasura))) {
-    const name = ownName(given.toLowerCase(), hasura)
-    if (claims.has(name) && name.startsWith('x-service-'))
-      throw invalidToken(new Error('two claims differ only in case'))
-    claims.set(name, value)
-  }
+  const claims = claimsOf(payload, config, hasura)
+  const listed = claims.get(ALLOWED_ROLES)
+  const held = Array.isArray(listed) ? rolesOf(listed) : []
+  const named = claims.get(DEFAULT_ROLE)
+  const usual = isRole(named) ? named : held[0]
+  if (usual === undefined) throw invalidToken(new Error('the token names no roles'))
+  if (!held.includes(usual)) throw invalidToken(new Error('the default role is not held'))
+  claims.delete(DEFAULT_ROLE)
+  const session = makeSession(
+    chosenRole(requested, held, usual),
+    orInvalid(() => variablesOf(claims)),
+    via,
+  )
+  return Object.freeze({ ...session, roles: held, ...(payload.exp && { expiresAt: payload.exp * 1000 }) })
+}
+
+function claimsOf(payload: JWTPayload, config: JwtConfig['claims'], hasura: boolean): Claims {
+  const claims = orInvalid(() => readClaims(namespaceOf(payload, config, hasura), hasura))
   if (config.allowedRoles !== undefined) claims.set(ALLOWED_ROLES, valueAtPointer(payload, config.allowedRoles))
   if (config.defaultRole !== undefined) claims.set(DEFAULT_ROLE, valueAtPointer(payload, config.defaultRole))
   for (const [name, pointer] of Object.entries(config.variables)) {
     const value = valueAtPointer(payload, pointer)
     if (value !== undefined) claims.set(ownName(name.toLowerCase(), hasura), value)
   }
-
-  const held = claims.get(ALLOWED_ROLES)
-  if (!isRoleList(held)) throw invalidToken(new Error('the token names no roles'))
-  const usual = claims.get(DEFAULT_ROLE) ?? held[0]
-  if (typeof usual !== 'string' || !held.includes(usual)) throw invalidToken(new Error('the default role is not held'))
-  const session = makeSession(chosenRole(requested, held, usual), variablesOf(claims), via)
-  return Object.freeze({ ...session, roles: held, ...(payload.exp && { expiresAt: payload.exp * 1000 }) })
+  return claims
 }
 
-/** Returns the object with the claims. Some issuers cannot nest claims and send the object as a JSON string. */
+function orInvalid<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw invalidToken(error)
+  }
+}
+
+/**
+ * Returns the object with the claims. Some issuers cannot nest claims and send the object as a JSON string.
+ * @throws Error: there is no object
+ */
 function namespaceOf(
   payload: JWTPayload,
   { namespace, namespacePath, format }: JwtConfig['claims'],
@@ -189,7 +205,7 @@ function namespaceOf(
   if (found === undefined) return {}
   const value = format === 'json' ? found : parsed(found)
   if (typeof value === 'object' && value !== null) return value
-  throw invalidToken(new Error('the namespace of the claims is not an object'))
+  throw new Error('the namespace of the claims is not an object')
 }
 
 function parsed(text: unknown): unknown {
@@ -199,22 +215,4 @@ function parsed(text: unknown): unknown {
     // The cause is omitted: it quotes the claims.
     return undefined
   }
-}
-
-const isRoleList = (value: unknown): value is [string, ...string[]] =>
-  Array.isArray(value) && value.length > 0 && value.every((role) => typeof role === 'string' && ROLE_NAME.test(role))
-
-/** Returns the other `x-service-*` claims: strings, and integers that JSON represents exactly. */
-function variablesOf(claims: ReadonlyMap<string, unknown>): Map<string, string> {
-  const variables = new Map<string, string>()
-  for (const [name, value] of claims) {
-    if (!name.startsWith('x-service-') || name === ALLOWED_ROLES || name === DEFAULT_ROLE) continue
-    const text = Number.isSafeInteger(value) ? String(value) : value
-    if (!VARIABLE_NAME.test(name) || typeof text !== 'string' || !isVariableValue(text)) {
-      throw invalidToken(new Error('a claim is not a session variable'))
-    }
-    if (name === USER_ID && !isUserId(text)) throw invalidToken(new Error(`the user id ${USER_ID_RULE}`))
-    variables.set(name, text)
-  }
-  return variables
 }

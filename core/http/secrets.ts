@@ -1,7 +1,16 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import { serviceError } from '../errors.js'
-import { isAdmin, ROLE_NAME, type Session, USER_ID } from '../session.js'
-import { chosenRole, makeSession, requestedRole, type RequestHeaders, wrongSecret } from './identity.js'
+import { isAdmin, type Session, USER_ID } from '../session.js'
+import { ALLOWED_ROLES, isRole, rolesIn } from './claims.js'
+import {
+  chosenRole,
+  INSTRUCTIONS,
+  makeSession,
+  requestedRole,
+  type RequestHeaders,
+  USE_BACKEND,
+  wrongSecret,
+} from './identity.js'
 
 /** Returns the session that the headers describe, if the admin secret is valid. */
 export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Session | null {
@@ -56,43 +65,28 @@ function asksForBackend(headers: RequestHeaders, role: string | undefined): bool
   if (value !== 'true' && value !== 'false') throw badHeader(`the value of "${USE_BACKEND}" is neither true nor false`)
   return value === 'true' && role !== undefined
 }
-const USE_BACKEND = 'x-service-use-backend-only-permissions'
 
 /** Returns the requested role, otherwise the first allowed role, otherwise anonymous. */
 function gatewayRole(headers: RequestHeaders, mode: 'direct' | 'gateway'): string {
   const alias = mode === 'gateway' ? headers.service.get('x-service-user-role') : undefined
   const named = requestedRole(headers)
-  if (alias !== undefined && !ROLE_NAME.test(alias))
-    throw badHeader('the value of "x-service-user-role" is not a role name')
+  if (alias !== undefined && !isRole(alias)) throw badHeader('the value of "x-service-user-role" is not a role name')
   if (alias !== undefined && named !== undefined && alias !== named) {
     throw badHeader('"x-service-role" and "x-service-user-role" name different roles')
   }
-  const list = headers.service.get('x-service-allowed-roles')
+  const list = headers.service.get(ALLOWED_ROLES)
   if (list === undefined) return named ?? alias ?? 'anonymous'
 
-  const allowed = list.split(',').map((role) => role.trim())
-  if (!allowed.every((role) => ROLE_NAME.test(role)))
-    throw badHeader('"x-service-allowed-roles" is not a list of roles')
-  return chosenRole(named ?? alias, allowed, allowed[0]!)
+  const allowed = rolesIn(list)
+  const [first] = allowed
+  if (first === undefined) throw badHeader(`"${ALLOWED_ROLES}" names no role`)
+  return chosenRole(named ?? alias, allowed, first)
 }
-
-/** Headers that are instructions or credentials, never session variables. `makeSession` adds the role. */
-const NO_VARIABLE = new Set([
-  'x-service-role',
-  'x-service-admin-secret',
-  'x-service-access-key',
-  'x-service-gateway-secret',
-  'x-service-allowed-roles',
-  USE_BACKEND,
-  'x-service-csrf',
-  'x-service-digits-as-text',
-  'x-service-filestore-range',
-])
 
 /** Returns the session variables that the headers carry. They are unverified. */
 function variables(headers: RequestHeaders): Map<string, string> {
   const carried = new Map<string, string>()
-  for (const [name, value] of headers.service) if (!NO_VARIABLE.has(name)) carried.set(name, value)
+  for (const [name, value] of headers.service) if (!INSTRUCTIONS.has(name)) carried.set(name, value)
   return carried
 }
 

@@ -3,6 +3,7 @@ import { at } from '../errors.js'
 import type { Logger } from '../log.js'
 import { isAdmin, ROLE_NAME, type Session } from '../session.js'
 import { checkAuth } from './check-config.js'
+import { rolesOf } from './claims.js'
 import type { AuthConfig } from './config.js'
 import { actingAs, createSecrets, fromAdminSecret, fromGateway } from './secrets.js'
 import {
@@ -14,6 +15,7 @@ import {
   invalidToken,
   makeSession,
   missingCredentials,
+  refused,
   requestedRole,
 } from './identity.js'
 import { createTokenReader } from './jwt.js'
@@ -68,6 +70,7 @@ export function createAuthenticate(
     const own = await fromAuthenticators(headers, extra, adminSecrets.keys)
     // A browser sends cookies with every request, but a token in a header on purpose.
     if (own && (own.via !== 'cookie' || !hasToken(headers))) return own
+    if (headers.underscored !== undefined) throw refused(headers.underscored, 'has a name with "_"')
     const known = await readToken?.(headers)
     if (known) return known
     if (askWebhook) return askWebhook(headers, req.rawHeaders)
@@ -120,11 +123,11 @@ async function fromAuthenticators(
     if (session === null) continue
     const { role, roles, variables, via, secretKey } = session
     if (secretKey !== undefined && !secretKeys.has(secretKey)) continue
-    if (![role, ...(roles ?? [])].every((name) => ROLE_NAME.test(name)))
-      throw new Error('an authenticator returned an invalid role name')
+    if (!ROLE_NAME.test(role)) throw new Error('an authenticator returned an invalid role name')
     if (isAdmin(session)) return actingAs(session, headers)
-    const chosen = chosenRole(requestedRole(headers), roles ?? [role], role)
-    return Object.freeze({ ...makeSession(chosen, variables, via), roles })
+    const held = roles && rolesOf(roles)
+    const chosen = chosenRole(requestedRole(headers), held ?? [role], role)
+    return Object.freeze({ ...makeSession(chosen, variables, via), roles: held })
   }
   return null
 }

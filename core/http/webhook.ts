@@ -1,16 +1,9 @@
 import { serviceError } from '../errors.js'
-import { isUserId, ROLE_NAME, type Session, USER_ID, USER_ID_RULE, VARIABLE_NAME } from '../session.js'
+import type { Session } from '../session.js'
+import { ALLOWED_ROLES, isRole, readClaims, rolesIn, rolesOf, variablesOf } from './claims.js'
 import type { WebhookConfig } from './config.js'
 import { fetchJson, createOutbound, type OutboundRequest } from './outbound.js'
-import {
-  type RequestHeaders,
-  chosenRole,
-  invalidToken,
-  isVariableValue,
-  makeSession,
-  ownName,
-  requestedRole,
-} from './identity.js'
+import { type RequestHeaders, chosenRole, invalidToken, makeSession, ownName, requestedRole } from './identity.js'
 
 const MAX_BYTES = 64 * 1024
 
@@ -95,26 +88,29 @@ function forwarded(raw: readonly string[], hasura: boolean): Headers {
 }
 
 function sessionOf(answer: object, headers: RequestHeaders, hasura: boolean): Session {
-  const named = new Map<string, string>()
-  for (const [key, value] of Object.entries(answer)) {
-    const name = ownName(key.toLowerCase(), hasura)
-    if (!name.startsWith('x-service-')) continue
-    if (hasura && named.has(name)) throw badAnswer(new Error('two values differ only in the spelling of their names'))
-    const text = Number.isSafeInteger(value) ? String(value) : value
-    if (!VARIABLE_NAME.test(name) || typeof text !== 'string' || !isVariableValue(text)) throw badAnswer()
-    named.set(name, text)
+  const { list, named, variables } = read(answer, hasura)
+  const held = typeof list === 'string' ? rolesIn(list) : list && rolesOf(list)
+  if (held?.length === 0) throw invalidToken(new Error('the authorization webhook allows no role'))
+  const usual = isRole(named) ? named : held?.[0]
+  if (usual === undefined) throw badAnswer(new Error('the answer names no role'))
+  const session = makeSession(chosenRole(requestedRole(headers), held ?? [usual], usual), variables, via(headers))
+  return Object.freeze({ ...session, ...(held && { roles: held }) })
+}
+
+function read(answer: object, hasura: boolean) {
+  try {
+    const claims = readClaims(answer, hasura)
+    const list = claims.get(ALLOWED_ROLES) ?? undefined
+    if (list !== undefined && typeof list !== 'string' && !Array.isArray(list))
+      throw new Error(`the value of "${ALLOWED_ROLES}" is not a list of roles`)
+    return {
+      list: list as string | readonly unknown[] | undefined,
+      named: claims.get('x-service-role'),
+      variables: variablesOf(claims),
+    }
+  } catch (error) {
+    throw badAnswer(error)
   }
-  const list = named
-    .get('x-service-allowed-roles')
-    ?.split(',')
-    .map((role) => role.trim())
-  const usual = named.get('x-service-role') ?? list?.[0]
-  const userId = named.get(USER_ID)
-  if (usual === undefined || ![usual, ...(list ?? [])].every((role) => ROLE_NAME.test(role))) throw badAnswer()
-  if (userId !== undefined && !isUserId(userId)) throw badAnswer(new Error(`the user id ${USER_ID_RULE}`))
-  named.delete('x-service-allowed-roles')
-  const session = makeSession(chosenRole(requestedRole(headers), list ?? [usual], usual), named, via(headers))
-  return Object.freeze({ ...session, roles: list })
 }
 
 /** Browsers send cookies and passwords automatically, so these callers are subject to the cookie rules. */

@@ -30,7 +30,7 @@ export const conditionSentence = (rule: Json, table?: RuleTable, tables: readonl
 
 /** Returns the lower-case name of the session variable that a value stands for. */
 export const variableOf = (value: Json): string | undefined =>
-  typeof value === 'string' && /^x-service-[a-z0-9-]+$/i.test(value) ? value.toLowerCase() : undefined
+  typeof value === 'string' && /^x-service-[a-z0-9_-]+$/i.test(value) ? value.toLowerCase() : undefined
 
 /** Returns the names of the session variables in a rule. */
 export function variablesIn(value: Json): readonly string[] {
@@ -44,7 +44,7 @@ export function variablesIn(value: Json): readonly string[] {
 export const variableWords = (name: string): string =>
   name === 'x-service-user-id' ? "the user's id" : name === 'x-service-role' ? "the user's role" : titled(name)
 
-const titled = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (start) => start.toUpperCase())
+const titled = (name: string): string => name.replaceAll(/(^|[-_])[a-z]/g, (start) => start.toUpperCase())
 
 interface About {
   readonly table: RuleTable | undefined

@@ -178,7 +178,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const select = (role: string, filter: object): Permission => ['note', role, 'select', { filter }]
     await shop(server, [
       select('a1', { title: 'X-Servce-User-Id' }),
-      select('a2', { $or: [{ id: 1 }, { $not: { title: { $in: ['x', 'x-hasura-org-id'] } } }] }),
+      select('a2', { $or: [{ id: 1 }, { $not: { title: { $in: ['x', 'x-hasura-org_id'] } } }] }),
       select('a3', { comments: { note: { title: 'x_service_user_id' } } }),
       ['note', 'a4', 'insert', { check: { title: { $ne: 'X-Service-User-Id ' } }, set: { title: 'X-Serivce-Role' } }],
       select('b1', { title: 'X-Service-Title' }),
@@ -195,7 +195,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
         .map(({ level, object, path, advice }) => `${level} ${object} ${path}: ${/X-[\w-]+/.exec(advice)?.[0]}`),
       [
         'warning permission note.a1.select $.filter.title: X-Service-User-Id',
-        'warning permission note.a2.select $.filter.$or[1].$not.title: X-Service-Org-Id',
+        'warning permission note.a2.select $.filter.$or[1].$not.title: X-Service-Org_Id',
         'warning permission note.a3.select $.filter.comments.note.title: X-Service-User-Id',
         'warning permission note.a4.insert $.check.title: X-Service-User-Id',
         'warning permission note.a4.insert $.set.title: X-Service-Role',

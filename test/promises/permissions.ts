@@ -42,6 +42,7 @@ const PROMISES = {
   'session.case': 'the name of a session variable may have any case',
   'session.missing': 'a missing session variable is an error, and not an empty value',
   'session.other': 'other session variables work for values of any type',
+  'session.underscore': 'the name of a session variable may have “_”, in a filter, a check and a preset',
   'session.role': 'the role is a session variable too',
   'session.list': 'a session variable may be a list, or an element of one',
   'session.unfit': 'a user id that does not fit the type of a column matches nothing',
@@ -340,6 +341,26 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     notes(ids(2), as('stars', undefined, { 'x-service-stars': '3' })),
     notes(refused('postgres-error', /could not evaluate/), as('stars', undefined, { 'x-service-stars': 'many' })),
   ],
+  'session.underscore': async (t, server) => {
+    const filter = { stars: 'X-Service-Stars_Min', state: { $in: ['X-Service-_State', 'none'] } }
+    await server.must('bulk', [
+      permit('select', 'note', 'underscore', { columns: ['id'], filter }),
+      permit('insert', 'note', 'underscore', {
+        check: { login: 'x-service-login_name' },
+        columns: ['id', 'login'],
+        set: { stars: 'X-SERVICE-STARS_MIN', state: 'X-Service-_State' },
+      }),
+    ])
+    const variables = { 'x-service-stars_min': '7', 'x-service-_state': 'mine', 'x-service-login_name': 'ann' }
+    const insert = (id: number, login: string) =>
+      server.query('insert', { table: 'note', objects: [{ id, login }] }, as('underscore', undefined, variables))
+    t.match(await insert(701, 'ann'), { status: 200, body: { affected_rows: 1 } })
+    t.match(await insert(702, 'bo'), { status: 400 })
+    const select = { table: 'note', columns: ['id'] }
+    t.match(await server.query('select', select, as('underscore', undefined, variables)), { body: [{ id: 701 }] })
+    t.match(await server.query('select', select, as('underscore')), { status: 400, body: { code: 'not-found' } })
+    await server.must('delete', { table: 'note', where: { id: 701 } })
+  },
   'session.role': [notes(ids(1, 3, 4), as('open')), notes(ids(2), as('done'))],
   'session.list': [
     notes(ids(1, 2, 4), as('listed', undefined, { 'x-service-owners': '{1,3}' })),

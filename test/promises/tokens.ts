@@ -1,6 +1,6 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { exportJWK } from 'jose'
+import { exportJWK, type JWTPayload } from 'jose'
 import type { Test } from 'tap'
 import { area, type Case } from '../kit/promises.js'
 import { ADMIN_SECRET, testServer, type TestServer } from '../kit/server.js'
@@ -42,8 +42,13 @@ const PROMISES = {
   'issuer.keys': 'a key that a token contains or points to is never used',
   'claims.pointers': 'claims are found by JSON pointer',
   'claims.text': 'claims are found inside a text',
+  'keys.kinds': 'a key set may have keys without an id, several of one id, and keys that mean nothing here',
+  'keys.renewed': 'a key set whose keys have no id is fetched again for a token that none of them has signed',
   'keys.rotation': 'a key set is fetched again for a new key, and its old key ends',
   'keys.down': 'a key set serves on while its issuer is down; without any set the server is unavailable',
+  'roles.foreign': 'roles that cannot be roles here are left out, whoever names them; others are held',
+  'variables.values': 'a variable is a text, a number, a boolean, or a list as an array; null is none',
+  'variables.names': 'a name that cannot be a variable is left out, and others may have “_”',
   'webhook.session': 'the webhook says who a caller is',
   'webhook.role': 'the webhook’s roles limit the role header',
   'webhook.asked': 'the webhook gets what tells about the caller, and no unproven variables',
@@ -139,6 +144,12 @@ const CASES: Record<keyof typeof PROMISES, Case<Tokens>> = {
       const text = `${part({ alg: 'HS256' })}.${payload}`
       return `${text}.${createHmac('sha256', key).update(text).digest('base64url')}`
     }
+    const signed = (header: object) => {
+      const text = `${part({ alg: 'ES256', ...header })}.${payload}`
+      const key = { key: SHOP.privateKey, dsaEncoding: 'ieee-p1363' } as const
+      return `${text}.${sign('sha256', Buffer.from(text), key).toString('base64url')}`
+    }
+    t.equal((await whoIs(server, [bearer(signed({ typ: 'any', cty: 'any', x: 1 }))])).status, 200)
     const wrong: Record<string, string> = {
       'expired beyond the leeway': await token({ exp: now() - 31 }),
       'not valid yet': await token({ nbf: now() + 60 }),
@@ -167,9 +178,8 @@ const CASES: Record<keyof typeof PROMISES, Case<Tokens>> = {
       'a role that is no name': await tokenOf({ 'x-service-allowed-roles': ['a b'] }),
       'a default role that is not held': await tokenOf({ 'x-service-default-role': 'admin' }),
       'a number that JSON does not represent': await tokenOf({ 'x-service-user-id': 2 ** 60 }),
-      'a variable that is a list': await tokenOf({ 'x-service-a': [1] }),
-      'a variable with a NUL': await tokenOf({ 'x-service-a': 'a\0' }),
-      'a variable with an odd name': await tokenOf({ 'x-service-a_b': 'a' }),
+      'an unknown critical parameter': signed({ crit: ['x'], x: 1 }),
+      'a payload that is not encoded': signed({ crit: ['b64'], b64: false }),
       'two names of one claim': await tokenOf({ 'x-service-a': '1', 'X-Service-A': '2' }),
     }
     for (const [name, text] of Object.entries(wrong)) {
@@ -253,14 +263,209 @@ const CASES: Record<keyof typeof PROMISES, Case<Tokens>> = {
     for (const wrong of [{ 'a/b': ROLES }, { 'a/b': '{' }, { 'a/b': '"user"' }, {}])
       t.equal((await whoIs(hasura, [bearer(await texts(wrong))])).status, 401)
   },
+  'roles.foreign': async (t, { asked, hasura, webhook, ...server }) => {
+    const realm = (roles: unknown, more: object = {}) =>
+      token({ iss: 'pointers', rowhouse: undefined, sub: '1', realm: { roles }, ...more }, secretKey(PARTNER))
+    const sources: Record<string, (roles: unknown) => Promise<{ status: number; body: unknown }>> = {
+      'the namespace': async (roles) => whoIs(server, [bearer(await tokenOf({ 'x-service-allowed-roles': roles }))]),
+      'a pointer': async (roles) => whoIs(hasura, [bearer(await realm(roles))]),
+      'the names of Hasura': async (roles) => {
+        const claims = { 'https://hasura.io/jwt/claims': { 'x-hasura-allowed-roles': roles }, rowhouse: undefined }
+        return whoIs(hasura, [bearer(await token({ iss: 'hasura', ...claims }, secretKey(ADMIN_SECRET)))])
+      },
+      'a list of the webhook': (roles) => {
+        webhook.answer = [200, { 'X-Service-Allowed-Roles': roles }]
+        return whoIs(asked, [])
+      },
+      'a text of the webhook': (roles) => {
+        webhook.answer = [200, { 'X-Service-Allowed-Roles': (roles as unknown[]).join(',') }]
+        return whoIs(asked, [])
+      },
+    }
+    const odd = ['default-roles-my realm', 'read:orders', '/staff/admins', 'Geschäftsführung', 'x'.repeat(70), '']
+    for (const [source, ask] of Object.entries(sources)) {
+      for (const name of odd)
+        for (const list of [
+          ['user', name, 'editor'],
+          [name, 'user', 'editor'],
+          ['user', 'editor', name],
+        ])
+          t.match(
+            await ask(list),
+            { status: 200, body: { role: 'user', roles: ['user', 'editor'] } },
+            `${source}: ${name}`,
+          )
+      t.match(await ask(odd), { status: 401, body: INVALID }, `${source}: no role is left`)
+    }
+    for (const other of [null, 1, { name: 'a' }, ['a']])
+      t.match(await sources['a pointer']!([other, 'user']), { status: 200, body: { role: 'user', roles: ['user'] } })
+    const usual = await realm(['my realm', 'a', 'b'], { 'https://x.example/role': 'my realm' })
+    t.match((await whoIs(hasura, [bearer(usual)])).body, { role: 'a', roles: ['a', 'b'] }, 'as default role')
+    webhook.answer = [200, { 'X-Service-Role': 'my realm', 'X-Service-Allowed-Roles': ['my realm', 'a'] }]
+    t.match((await whoIs(asked, [])).body, { role: 'a', roles: ['a'] }, 'as role of the webhook')
+    const list = 'X-Service-Allowed-Roles: my realm, user,read:orders'
+    t.match((await whoIs(asked, [gate(), list])).body, { role: 'user', via: 'gateway' })
+    t.match(await whoIs(asked, [gate(), 'X-Service-Allowed-Roles: my realm']), MALFORMED)
+  },
+  'variables.values': async (t, { asked, webhook, ...server }) => {
+    const sources: Record<string, (value: unknown) => ReturnType<typeof whoIs>> = {
+      'the token': async (value) => whoIs(server, [bearer(await tokenOf({ 'x-service-a': value }))]),
+      'the webhook': (value) => {
+        webhook.answer = [200, { 'x-service-role': 'user', 'X-Service-A': value }]
+        return whoIs(asked, [])
+      },
+    }
+    const good: readonly [unknown, string | undefined][] = [
+      [null, undefined],
+      ['', ''],
+      ['é "x"', 'é "x"'],
+      [0, '0'],
+      [-7, '-7'],
+      [1.5, '1.5'],
+      [true, 'true'],
+      [false, 'false'],
+      [[], '{}'],
+      [['a', 'b'], '{"a","b"}'],
+      [[1, true, null, ''], '{"1","true",NULL,""}'],
+      [['a,b', '{', 'say "hi"', 'back\\slash', 'NULL'], '{"a,b","{","say \\"hi\\"","back\\\\slash","NULL"}'],
+    ]
+    for (const [source, ask] of Object.entries(sources)) {
+      for (const [value, text] of good) {
+        const { status, body } = await ask(value)
+        t.same([status, body.variables?.['x-service-a']], [200, text], `${source}: ${JSON.stringify(value)}`)
+      }
+      for (const value of [{}, { a: 1 }, [[1]], [{}], 2 ** 60, [2 ** 60], 'a\0', ['\0']])
+        t.match(await ask(value), { status: source === 'the token' ? 401 : 500 }, `${source}: ${JSON.stringify(value)}`)
+    }
+    const none = await whoIs(server, [bearer(await tokenOf({ 'x-service-user-id': null }))])
+    t.same([none.status, none.body.variables], [200, { 'x-service-role': 'user' }])
+    for (const id of [['1'], true, 1.5, {}])
+      t.equal((await whoIs(server, [bearer(await tokenOf({ 'x-service-user-id': id }))])).status, 401)
+    const nothing = { 'X-Service-Role': 'user', 'X-Service-User-Id': null, 'X-Service-Allowed-Roles': null }
+    webhook.answer = [200, nothing]
+    t.same((await whoIs(asked, [])).body.variables, { 'x-service-role': 'user' })
+    webhook.answer = [200, { ...nothing, 'X-Service-Role': null, 'X-Service-Allowed-Roles': ['user', null] }]
+    t.match((await whoIs(asked, [])).body, { role: 'user', roles: ['user'] })
+    for (const list of [7, {}, true]) {
+      webhook.answer = [200, { ...nothing, 'X-Service-Allowed-Roles': list }]
+      t.equal((await whoIs(asked, [])).status, 500)
+    }
+  },
+  'variables.names': async (t, { asked, hasura, webhook, ...server }) => {
+    const claims = { 'x-service-company_ids': '1', 'X-Service-_A__b-': '2', 'x-service-a b': '3', 'x-service-é': '4' }
+    const expected = { 'x-service-company_ids': '1', 'x-service-_a__b-': '2', 'x-service-role': 'user' }
+    t.same((await whoIs(server, [bearer(await tokenOf(claims))])).body.variables, expected)
+    webhook.answer = [200, { 'x-service-role': 'user', ...claims }]
+    t.same((await whoIs(asked, [])).body.variables, expected)
+    const lines = ['X-Service-Role: user', 'X-Service-Company_Ids: 1', 'X-Service-_A__b-: 2']
+    for (const proof of [secret(), gate()])
+      t.same((await whoIs(asked, [proof, ...lines])).body.variables, expected, proof)
+    const named = { 'x-hasura-allowed-roles': ['user'], 'x-hasura-company_ids': '1' }
+    const line = bearer(await token({ iss: 'hasura', rowhouse: named }, secretKey(ADMIN_SECRET)))
+    const ids = { 'x-service-company_ids': '1', 'x-hasura-company_ids': '1' }
+    t.match((await whoIs(hasura, [line])).body, { role: 'user', variables: ids })
+    t.match((await whoIs(hasura, [secret(), 'X-Hasura-Company_Ids: 1'])).body, { role: 'admin', variables: ids })
+    for (const line of [bearer(await token()), 'A: b'])
+      t.match(await whoIs(server, [line, 'X-Service-Company_Ids: 9']), MALFORMED, 'without a proof')
+    // What another program reads as the same name, or as the name of an instruction.
+    for (const wrong of [
+      ['X-Service-A_B: 1', 'X-Service-A-B: 1'],
+      ['X-Hasura-A_B: 1', 'X-Service-A-B: 1'],
+      ['X-Service-Admin_Secret: 1'],
+      ['X-Hasura-User_Id: 1'],
+      ['X-Service-User_Role: user'],
+      ['X-Service-Digits_As_Text: 1'],
+      ['X_Service-Org: 1'],
+      ['X-Service-Org.Id: 1'],
+    ])
+      t.match(await whoIs(hasura, [secret(), ...wrong]), MALFORMED, wrong.join())
+  },
+  'keys.kinds': async (t, { hasura, keys }) => {
+    const [one, two, rsa] = [pair(), pair(), generateKeyPairSync('rsa', { modulusLength: 2048 })]
+    const jwk = async (key: Pick<Pair, 'publicKey'>, more: object = {}) => ({
+      ...(await exportJWK(key.publicKey)),
+      ...more,
+    })
+    let made = 0
+    const status = async (key: Pair, header: object, claims: JWTPayload = {}) =>
+      (
+        await whoIs(hasura, [
+          bearer(await token({ iss: 'keys', jti: String(made++), ...claims }, key.privateKey, header)),
+        ])
+      ).status
+    /** Of the keys that the token may have used, in a set with others. */
+    const good: Record<string, [object[], object]> = {
+      'without ids': [[await jwk(two), await jwk(one)], {}],
+      'without an id in the token': [[await jwk(two, { kid: 'b' }), await jwk(one, { kid: 'a' })], {}],
+      'several of one id': [
+        [await jwk(two, { kid: 'a' }), await jwk(one, { kid: 'a' }), await jwk(rsa, { kid: 'a' })],
+        { kid: 'a' },
+      ],
+      'an id that no key has': [[await jwk(two, { kid: 'b' }), await jwk(one)], { kid: 'a' }],
+      'for signatures': [[await jwk(one, { use: 'sig', key_ops: ['verify'], alg: 'ES256', ext: true, more: 1 })], {}],
+      'keys that mean nothing here': [
+        [
+          null as never,
+          7 as never,
+          [] as never,
+          {},
+          { kty: 'new', kid: 'a' },
+          { kty: 'oct', k: 'AAAA', kid: 'a' },
+          { kty: 'RSA', kid: 'a' },
+          { kty: 'EC', crv: 'P-0', x: 'a', y: 'b', kid: 'a' },
+          { kty: 7, kid: 'a' },
+          await jwk(rsa, { kid: 'a', use: 'enc', alg: 'RSA-OAEP' }),
+          await jwk(two, { kid: 'a', use: 'enc' }),
+          await jwk(one, { kid: 'a' }),
+        ],
+        { kid: 'a' },
+      ],
+    }
+    /** A key id that no key has makes the server fetch the set. */
+    const use = async (set: readonly object[]) => {
+      await keys.setAll(set)
+      t.equal(await status(pair(), { kid: 'renew' }), 401)
+    }
+    for (const [name, [set, header]] of Object.entries(good)) {
+      await use(set)
+      t.equal(await status(one, header), 200, name)
+      t.equal(await status(pair(), header), 401, `${name}: of another key`)
+    }
+    for (const [name, other] of Object.entries({
+      use: { use: 'enc' },
+      key_ops: { key_ops: ['encrypt'] },
+      alg: { alg: 'ES384' },
+    })) {
+      await use([await jwk(one, { kid: name, ...other })])
+      t.equal(await status(one, { kid: name }), 401, name)
+    }
+    await use([await jwk(one, { kid: 'times' })])
+    t.equal(
+      await status(one, { kid: 'times', typ: 'at+jwt' }, { exp: now() + 9.5, nbf: now() - 0.5, aud: ['a', 'b'] }),
+      200,
+    )
+  },
+  'keys.renewed': async (t, { hasura, keys }) => {
+    const [first, second] = [pair(), pair()]
+    const signed = async ({ privateKey }: Pair, header: object) =>
+      (await whoIs(hasura, [bearer(await token({ iss: 'keys', jti: 'renewed' }, privateKey, header))])).status
+    await keys.setAll([await exportJWK(first.publicKey)])
+    t.equal(await signed(first, {}), 200)
+    await keys.setAll([await exportJWK(second.publicKey)])
+    t.equal(await signed(second, {}), 200)
+    t.equal(await signed(first, {}), 401)
+    await keys.setAll([await exportJWK(first.publicKey)])
+    t.equal(await signed(first, { kid: 'any' }), 200)
+  },
   'keys.rotation': async (t, { hasura, keys }) => {
     const [first, second] = [pair(), pair()]
     const signed = async ({ privateKey }: Pair, kid: string) =>
       bearer(await token({ iss: 'keys' }, privateKey, { kid }))
     await keys.set(first, 'one')
     t.equal((await whoIs(hasura, [await signed(first, 'one')])).status, 200)
+    const { asked } = keys
     t.equal((await whoIs(hasura, [await signed(first, 'one')])).status, 200)
-    t.equal(keys.asked, 1, 'a known key is not fetched again')
+    t.equal(keys.asked, asked, 'a known key is not fetched again')
     await keys.set(second, 'two')
     t.equal((await whoIs(hasura, [await signed(second, 'two')])).status, 200)
     t.equal((await whoIs(hasura, [await signed(first, 'one')])).status, 401)
@@ -463,10 +668,11 @@ interface KeySet {
   broken: boolean
   /** Makes a key the only one. */
   set(key: Pair, kid: string): Promise<void>
+  setAll(keys: readonly object[]): Promise<void>
 }
 
 async function keySet(t: Test): Promise<KeySet> {
-  let keys: object[] = []
+  let keys: readonly object[] = []
   const set = { url: '', asked: 0, broken: false }
   set.url = await listen(t, ({ url }, res) => {
     if (set.broken || url === '/never') return res.writeHead(500).end()
@@ -477,5 +683,6 @@ async function keySet(t: Test): Promise<KeySet> {
     set: async ({ publicKey }: Pair, kid: string) => {
       keys = [{ ...(await exportJWK(publicKey)), kid, alg: 'ES256' }]
     },
+    setAll: async (all: readonly object[]) => void (keys = all),
   })
 }

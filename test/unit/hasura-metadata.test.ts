@@ -18,7 +18,7 @@ t.test('session variables get other names in rules and presets', async (t) => {
   const rule = {
     _and: [
       { owner_id: { _eq: 'X-Hasura-User-Id' } },
-      { $or: [{ team: { members: { id: { $in: ['x-hasura-user-id', 'fixed'] } } } }, { org: 'X-HASURA-ORG-ID' }] },
+      { $or: [{ team: { members: { id: { $in: ['x-hasura-user-id', 'fixed'] } } } }, { org: 'X-HASURA-ORG_ID' }] },
       { _exists: { _table: { schema: 'public', name: 'grant' }, _where: { to: { _eq: 'X-Hasura-Role' } } } },
       { place: { _st_d_within: { distance: 5, from: 'X-Hasura-Place' } } },
       { data: { _contains: { by: 'X-Hasura-User-Id' } } },
@@ -40,7 +40,7 @@ t.test('session variables get other names in rules and presets', async (t) => {
             {
               $or: [
                 { team: { members: { id: { $in: ['X-Service-user-id', 'fixed'] } } } },
-                { org: 'X-Service-ORG-ID' },
+                { org: 'X-Service-ORG_ID' },
               ],
             },
             { _exists: { _table: { schema: 'public', name: 'grant' }, _where: { to: { _eq: 'X-Service-Role' } } } },
@@ -76,7 +76,7 @@ t.test('a permission is left out if it would permit more than before', async (t)
     ['select_permissions', { columns: '*' }, /no "filter"/],
     ['insert_permissions', { columns: '*', check: null }, /no "check"/],
     ['select_permissions', { columns: '*', filter: {}, unheard: 1 }, /"unheard" is not known/],
-    ['select_permissions', { columns: '*', filter: { a: { _ne: 'X-Hasura-Org_Id' } } }, /session variable in "filter"/],
+    ['select_permissions', { columns: '*', filter: { a: { _ne: 'X-Hasura-Org.Id' } } }, /session variable in "filter"/],
     ['select_permissions', { columns: '*', filter: { a: { _ne: 'X-Service-Org' } } }, /session variable in "filter"/],
     ['update_permissions', { columns: '*', filter: {}, set: { a: 'x-hasura-a b' } }, /session variable in "set"/],
   ]

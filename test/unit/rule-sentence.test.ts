@@ -30,8 +30,8 @@ t.test('a rule is a sentence', (t) => {
     [{}, 'all rows'],
     [{ customer_id: 'X-Service-User-Id' }, "rows where customer_id is the user's id"],
     [
-      { org: 'x-service-org-id', role: { _eq: 'X-Service-Role' } },
-      "rows where org is X-Service-Org-Id and role is the user's role",
+      { org: 'x-service-org_id', role: { _eq: 'X-Service-Role' } },
+      "rows where org is X-Service-Org_Id and role is the user's role",
     ],
     [{ status: 'late' }, 'rows where status is "late"'],
     [{ note: null }, 'rows where note is null'],

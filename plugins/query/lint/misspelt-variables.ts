@@ -44,11 +44,13 @@ function textsOf(to: Operand): readonly string[] {
   return to.type.element ? (elementsOf(to.value) ?? []) : [to.value]
 }
 
-/** Returns the session variable that a text may be meant to be: `X-Service-User-Id` for `X-Servce-User_Id`. */
+/** Returns the session variable that a text may be meant to be: `X-Service-User-Id` for `x_servce_user_id`. */
 function variableFor(text: string): string | undefined {
-  const [, prefix = '', rest = ''] = /^x[-_ ]([a-z]+)[-_ ]([a-z\d][-\w ]*)$/.exec(text.trim().toLowerCase()) ?? []
+  const found = /^x([-_ ])([a-z]+)[-_ ]([a-z\d][-\w ]*)$/.exec(text.trim().toLowerCase())
+  const [, separator, prefix = '', rest = ''] = found ?? []
   if (!PREFIXES.includes(prefix) && didYouMean(prefix, PREFIXES) === '') return undefined
-  return `x-service-${rest.replaceAll(/[_ ]/g, '-')}`.replaceAll(/(^|-)[a-z]/g, (start) => start.toUpperCase())
+  const name = `x-service-${rest.replaceAll(separator === '-' ? ' ' : /[_ ]/g, '-')}`
+  return name.replaceAll(/(^|[-_])[a-z]/g, (start) => start.toUpperCase())
 }
 /** Permissions that come from Hasura have variables with its name. */
 const PREFIXES = ['service', 'hasura']
