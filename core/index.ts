@@ -31,6 +31,7 @@ export type {
   Services,
 } from './host/plugin.js'
 export { assertSameOrigin, isSameOrigin, requireJson } from './http/csrf.js'
+export { readHttpDate } from './http/date.js'
 export { readBody, readJson } from './http/body.js'
 export {
   addressProblem,

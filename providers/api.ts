@@ -5,6 +5,7 @@ import {
   OutboundError,
   type OutboundRequest,
   type Outcome,
+  readHttpDate,
   SendError,
   shortLine,
 } from 'rowhouse'
@@ -94,8 +95,7 @@ export function createApi(
       const { status, headers } = answer
       if (status >= 200 && status < 300)
         return { headers, text, json: tryParseJson(body), detail: shortLine(`${status} ${text}`) }
-      const retryAfter = secondsUntil(headers['retry-after'])
-      const more = { response: `${status} ${text}`, retryAfter: retryAfter > 0 ? retryAfter : undefined }
+      const more = { response: `${status} ${text}`, retryAfter: secondsUntil(headers['retry-after']) }
       const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)
       throw new SendError(outcome, outcome === 'unknown' ? NOT_CONFIRMED : NOT_ACCEPTED, more)
     },
@@ -118,9 +118,12 @@ const NOT_CONFIRMED = 'the provider did not confirm the message'
 const outcomeOf = (status: number): Outcome =>
   status < 400 || status === 409 || status === 502 || status === 504 ? 'unknown' : 'retry'
 
-/** @param retryAfter seconds or a date; the result is NaN for anything else */
-const secondsUntil = (retryAfter = ''): number =>
-  /^\d+$/.test(retryAfter) ? Number(retryAfter) : Math.ceil((Date.parse(retryAfter) - Date.now()) / 1000)
+/** @param retryAfter seconds or a date; the result is undefined for anything else, and for what is over */
+function secondsUntil(retryAfter = ''): number | undefined {
+  const date = readHttpDate(retryAfter)
+  const seconds = date === undefined ? Number(/^\d+$/.exec(retryAfter)?.[0]) : Math.ceil((date - Date.now()) / 1000)
+  return seconds > 0 ? seconds : undefined
+}
 
 function failed(error: unknown): never {
   const sent = !(error instanceof OutboundError) || error.sent

@@ -1,4 +1,4 @@
-import { type Exchange, listsTag } from 'rowhouse'
+import { type Exchange, listsTag, readHttpDate } from 'rowhouse'
 
 /** Identifies one version of a file's content. */
 export interface Version {
@@ -7,20 +7,20 @@ export interface Version {
   readonly updatedAt: Date
 }
 
-type Headers = Pick<Exchange, 'get'>
+type Headers = Pick<Exchange, 'get' | 'req'>
 
 /**
  * Evaluates the conditions of a GET or HEAD (RFC 9110 section 13.2.2).
  * @returns 200: send the file; 304: the client has this version; 412: the client wants another version
  */
 export function readCondition(exchange: Headers, { etag, updatedAt }: Version): 200 | 304 | 412 {
-  const match = exchange.get('If-Match')
-  if (match !== '' && !listsTag(match, etag)) return 412
-  if (match === '' && isLater(updatedAt, exchange.get('If-Unmodified-Since'))) return 412
-  const noneMatch = exchange.get('If-None-Match')
-  if (noneMatch !== '') return listsTag(noneMatch, etag, true) ? 304 : 200
-  const since = Date.parse(exchange.get('If-Modified-Since'))
-  return Number.isNaN(since) || seconds(updatedAt) > since / 1000 ? 200 : 304
+  const match = tagsIn(exchange, 'if-match')
+  if (match !== undefined && !listsTag(match, etag)) return 412
+  if (match === undefined && isLater(updatedAt, dateIn(exchange, 'if-unmodified-since'))) return 412
+  const noneMatch = tagsIn(exchange, 'if-none-match')
+  if (noneMatch !== undefined) return listsTag(noneMatch, etag, true) ? 304 : 200
+  const since = dateIn(exchange, 'if-modified-since')
+  return since === undefined || isLater(updatedAt, since) ? 200 : 304
 }
 
 /** Returns whether to send a range: `If-Range` is absent, or names this version. */
@@ -29,7 +29,7 @@ export function mayResume(exchange: Headers, { etag, updatedAt }: Version): bool
   if (version === '') return true
   if (/^(?:W\/)?"/.test(version)) return version === etag
   // A date identifies a version only when the second in which it was written is over.
-  return Date.parse(version) / 1000 === seconds(updatedAt) && Date.now() - updatedAt.getTime() > CLOCK_MS
+  return readHttpDate(version) === secondOf(updatedAt) && Date.now() - updatedAt.getTime() > CLOCK_MS
 }
 /** Maximum difference between the clocks of server and database, plus one second. */
 const CLOCK_MS = 10_000
@@ -39,20 +39,30 @@ const CLOCK_MS = 10_000
  * @returns a function that evaluates them for the current version, or for no file; undefined without conditions
  */
 export function writeConditions(exchange: Headers): ((current: Version | undefined) => boolean) | undefined {
-  const match = exchange.get('If-Match')
-  const noneMatch = exchange.get('If-None-Match')
-  const since = exchange.get('If-Unmodified-Since')
-  if (match === '' && noneMatch === '' && since === '') return undefined
+  const match = tagsIn(exchange, 'if-match')
+  const noneMatch = tagsIn(exchange, 'if-none-match')
+  const hasDate = exchange.req.headers['if-unmodified-since'] !== undefined
+  if (match === undefined && noneMatch === undefined && !hasDate) return undefined
+  const since = match === undefined ? dateIn(exchange, 'if-unmodified-since') : undefined
   return (current) => {
-    if (match !== '' && !(current && listsTag(match, current.etag))) return false
-    if (match === '' && current && isLater(current.updatedAt, since)) return false
-    return noneMatch === '' || !(current && listsTag(noneMatch, current.etag, true))
+    if (match !== undefined && !(current && listsTag(match, current.etag))) return false
+    if (current && isLater(current.updatedAt, since)) return false
+    return noneMatch === undefined || !(current && listsTag(noneMatch, current.etag, true))
   }
 }
 
-const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)
+/** Returns a list of ETags; undefined without the header. An empty one lists none. */
+const tagsIn = ({ req }: Headers, name: 'if-match' | 'if-none-match'): string | undefined => req.headers[name]
 
-function isLater(updatedAt: Date, header: string): boolean {
-  const limit = Date.parse(header)
-  return !Number.isNaN(limit) && seconds(updatedAt) > limit / 1000
+/** Returns a date in milliseconds; undefined without the header, and if it has to be ignored: it is no date, or more than one. */
+function dateIn({ req }: Headers, name: 'if-modified-since' | 'if-unmodified-since'): number | undefined {
+  const text = req.headers[name]
+  // `headers` has the first of several.
+  return text === undefined || req.headersDistinct[name]!.length > 1 ? undefined : readHttpDate(text)
 }
+
+/** Returns the second of a date, in milliseconds. Headers have no fractions of it. */
+const secondOf = (date: Date): number => Math.floor(date.getTime() / 1000) * 1000
+
+const isLater = (updatedAt: Date, limit: number | undefined): boolean =>
+  limit !== undefined && secondOf(updatedAt) > limit

@@ -7,31 +7,36 @@ import type { FilestoreConfig } from './config.js'
 import { dispositionOf } from './content-type.js'
 import { preconditionFailed } from './errors.js'
 import type { StoredFile } from './files.js'
-import { readRange } from './range.js'
+import { hasOtherUnit, readRange } from './range.js'
 
-/** Answers a GET or HEAD with a file, a range of it, or the status that the request's conditions require. */
+/**
+ * Answers a GET or HEAD with a file, a range of it, or the status that the request's conditions require.
+ * @param isSigned whether the URL is signed, so that pages of all origins may embed the file
+ */
 export async function sendFile(
   exchange: Exchange,
   components: Storage & Pick<Components, 'config'>,
   id: string,
+  isSigned: boolean,
 ): Promise<Answer> {
   const { host, config, files } = components
   const file = await files.find(id)
   const { contentType, size } = file
   const disposition = dispositionOf(exchange.querystring, contentType)
+  const policy = isSigned || isOfAllowedOrigin(exchange) ? 'cross-origin' : 'same-site'
   const condition = readCondition(exchange, file)
   if (condition === 412) throw preconditionFailed()
   if (condition === 304) {
-    setHeaders(exchange, file, disposition)
+    setHeaders(exchange, file, disposition, policy)
     return { kind: 'text', text: '', status: 304 }
   }
   assertIntact(file)
   const head = exchange.method === 'HEAD'
   const header = head ? '' : exchange.get('X-Service-Filestore-Range') || exchange.get('Range')
-  const partial = header !== '' && mayResume(exchange, file)
+  const partial = header !== '' && !hasOtherUnit(header) && mayResume(exchange, file)
   const range = partial ? readRange(header, size) : undefined
   if (partial && !range) return unsatisfiable(exchange, size)
-  setHeaders(exchange, file, disposition)
+  setHeaders(exchange, file, disposition, policy)
   if (head) return { kind: 'stream', chunks: Readable.from([]), contentType, length: size }
   if (size === 0) return { kind: 'text', text: '', contentType }
   const store = await host.provider('storage', file.provider)
@@ -42,7 +47,7 @@ export async function sendFile(
     bytes = await readBytes(components, store, file, range, exchange.state)
   } catch (error) {
     await assertReplaced(files, id, file, error)
-    return sendFile(exchange, components, id)
+    return sendFile(exchange, components, id, isSigned)
   }
   if (range) exchange.set('Content-Range', `bytes ${range.start}-${range.end}/${size}`)
   const status = range ? 206 : 200
@@ -51,14 +56,30 @@ export async function sendFile(
 }
 
 /** Sets the common headers. Active content must not run with the rights of this origin. */
-function setHeaders(exchange: Exchange, { etag, updatedAt }: StoredFile, disposition: string | undefined): void {
+function setHeaders(
+  exchange: Exchange,
+  { etag, updatedAt }: StoredFile,
+  disposition: string | undefined,
+  policy: 'cross-origin' | 'same-site',
+): void {
   exchange.set('ETag', etag)
   exchange.set('Last-Modified', updatedAt.toUTCString())
   exchange.set('Accept-Ranges', 'bytes')
   exchange.set('Cache-Control', 'private, no-cache')
   exchange.set('Content-Security-Policy', "default-src 'none'; sandbox")
-  exchange.set('Cross-Origin-Resource-Policy', 'same-site')
+  exchange.set('Cross-Origin-Resource-Policy', policy)
   if (disposition !== undefined) exchange.set('Content-Disposition', disposition)
+}
+
+/**
+ * Returns whether a page of an origin in `http.cors.origins` sends the request. For an image, a video or a sound, a browser
+ * sends no `Origin` but a `Referer`. A page can leave that out, but cannot change its origin.
+ */
+function isOfAllowedOrigin(exchange: Exchange): boolean {
+  const { origins } = exchange.state
+  if (origins.size === 0) return false
+  const referer = exchange.get('Referer')
+  return origins.has(exchange.get('Origin')) || (URL.canParse(referer) && origins.has(new URL(referer).origin))
 }
 
 function unsatisfiable(exchange: Exchange, size: number): Answer {

@@ -19,6 +19,14 @@ export class AlreadyExists extends ServiceError {
   }
 }
 
+/** 413: an upload has more bytes than it may have. */
+export class TooLarge extends ServiceError {
+  constructor(readonly maxBytes: number) {
+    const settings = 'plugins.filestore.maxBytes, limits'
+    super(413, 'payload-too-large', `the upload is larger than ${maxBytes} bytes (${settings})`)
+  }
+}
+
 /** 413: the files of a user would exceed the quota. */
 export const quotaExceeded = (role: string, used: number, userBytes: number): ServiceError =>
   serviceError(

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import type { Busboy, FileInfo } from 'busboy'
 import { ServiceError } from 'rowhouse'
 import type { FilestoreConfig } from './config.js'
-import { readContentType } from './content-type.js'
+import { essenceOf, readContentType, withoutEmptyParameters } from './content-type.js'
 import { badRequest } from './errors.js'
 import { checkFileId } from './file-id.js'
 import { type Meter, meterStream, pipeRequest } from './meter.js'
@@ -19,7 +19,7 @@ export interface FormFile {
 
 const LIMITS = { files: 100, fields: 200, fieldSize: 4096, parts: 300 }
 
-export const isForm = (contentType: string): boolean => /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
+export const isForm = (contentType: string): boolean => essenceOf(contentType) === 'multipart/form-data'
 
 /**
  * Yields the files of a form as they arrive. Read each to its end before the next.
@@ -34,10 +34,17 @@ export async function* filesOf(
   // The parser may emit several errors, some of them late.
   form.on('error', () => {})
   failOnUnterminatedHeaders(form)
+  const parts = { count: 0, read: 0, type: '' }
+  onPartHeaders(form, ({ 'content-type': [type = ''] = [] }) => {
+    parts.count++
+    parts.type = type
+  })
   let id: string | undefined
   let problem: ServiceError | undefined
   const ids = new WeakMap<Readable, string>()
+  const types = new WeakMap<Readable, string>()
   form.on('field', (name, value, { valueTruncated }) => {
+    parts.read++
     if (name !== 'file_id') return
     id = value
     if (valueTruncated) problem = badRequest('a file_id has at most 1024 bytes')
@@ -48,25 +55,28 @@ export async function* filesOf(
   form.on('file', (_name, bytes) => {
     // The reader gets the error. Without a reader, the error must not end the process.
     bytes.on('error', () => {})
+    parts.read++
+    types.set(bytes, parts.type)
     if (id !== undefined) ids.set(bytes, id)
     id = undefined
   })
   try {
     const files = on(form, 'file', { signal, close: ['close'] })
     pipeRequest(req, form, minBytesPerSecond)
-    for await (const [, bytes, { filename, mimeType }] of files as AsyncIterable<FileEvent>) {
+    for await (const [, bytes, { filename }] of files as AsyncIterable<FileEvent>) {
       const fileId = ids.get(bytes)
       if (filename === undefined) await assertEmpty(bytes)
       else {
         yield {
           id: fileId === undefined ? undefined : checkFileId(fileId),
-          contentType: readContentType(mimeType),
+          contentType: readContentType(types.get(bytes) || 'text/plain'),
           meter: (maxBytes) => meterStream(bytes, maxBytes, formError),
         }
       }
       if (problem) throw problem
     }
     if (problem) throw problem
+    if (parts.read < parts.count) throw badRequest('a part of the form has no valid Content-Disposition')
   } catch (error) {
     throw signal.aborted ? error : formError(error)
   } finally {
@@ -77,11 +87,39 @@ type FileEvent = [name: string, bytes: Readable, info: FileInfo]
 
 async function parserOf({ headers }: IncomingMessage): Promise<Busboy> {
   const { default: busboy } = await import('busboy')
+  const type = withoutEmptyParameters(readContentType(headers['content-type']))
   try {
-    return busboy({ headers, limits: LIMITS, defParamCharset: 'utf8' })
+    return busboy({ headers: { ...headers, 'content-type': type }, limits: LIMITS, defParamCharset: 'utf8' })
   } catch (error) {
     throw formError(error)
   }
+}
+
+/**
+ * Calls a function with the headers of each part, before busboy reads them. busboy itself reports the type of a file without its
+ * parameters, and says nothing about parts that it skips.
+ */
+function onPartHeaders(form: Busboy, read: (headers: PartHeaders) => void): void {
+  let parser: HeaderParser | null = null
+  let known: HeaderParser | undefined
+  // busboy sets this to its one parser of headers when a part begins, and to null when they end.
+  Object.defineProperty(form, '_hparser', {
+    get: () => parser,
+    set(next: HeaderParser | null) {
+      parser = next
+      if (!next || next === known) return
+      const { cb } = next
+      known = next
+      next.cb = (headers) => {
+        read(headers)
+        cb(headers)
+      }
+    },
+  })
+}
+type PartHeaders = Readonly<Record<string, readonly string[]>>
+interface HeaderParser {
+  cb: (headers: PartHeaders) => void
 }
 
 /** busboy never ends a part whose headers run into a boundary, so its reader would wait forever. */

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Readable, type Writable } from 'node:stream'
 import { type ServiceError, serviceError } from 'rowhouse'
-import { badRequest } from './errors.js'
+import { badRequest, TooLarge } from './errors.js'
 
 /** The period over which the speed of a client is measured. */
 const WINDOW_MS = 30_000
@@ -48,7 +48,7 @@ export class Meter extends Readable {
 
   private readonly measure = (chunk: Buffer): void => {
     this.size += chunk.length
-    if (this.size > this.maxBytes) this.destroy(tooLarge(this.maxBytes))
+    if (this.size > this.maxBytes) this.destroy(new TooLarge(this.maxBytes))
     else if (!this.hash) this.pass(chunk)
     else this.chunks.add(chunk)
   }
@@ -130,7 +130,7 @@ export function bufferRequest(
 
     function receive(chunk: Buffer): void {
       size += chunk.length
-      if (size > maxBytes) fail(tooLarge(maxBytes))
+      if (size > maxBytes) fail(new TooLarge(maxBytes))
       else chunks.add(chunk)
     }
     function finish(): void {
@@ -210,6 +210,4 @@ export function meterStream(
   return meter
 }
 
-export const tooLarge = (maxBytes: number): ServiceError =>
-  serviceError('payload-too-large', `the upload is larger than ${maxBytes} bytes (plugins.filestore.maxBytes, limits)`)
 const tooSlow = () => serviceError('request-timeout', 'the upload is too slow (plugins.filestore.minBytesPerSecond)')

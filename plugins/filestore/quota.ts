@@ -1,4 +1,4 @@
-import type { Call, Data, Transaction } from 'rowhouse'
+import type { Call, Data, ServiceError, Transaction } from 'rowhouse'
 import { type FilestoreConfig, limitsOf } from './config.js'
 import { quotaExceeded } from './errors.js'
 import type { Files, NewFile, Owned } from './files.js'
@@ -8,6 +8,8 @@ export interface Reservation {
   readonly maxBytes: number
   /** Whether more than the real size may be reserved. Then call `setSize` when the size is known. */
   readonly estimated: boolean
+  /** The error for more than `maxBytes`, if the quota leaves less than a file may have. */
+  readonly quotaExceeded?: ServiceError | undefined
 }
 
 /**
@@ -30,15 +32,20 @@ export async function reserve(
     return { maxBytes, estimated: false }
   }
   return data.transaction(call, async ({ transaction }) => {
-    const free = await checkQuota(files, { ...file, userId }, size ?? 0, userBytes, transaction)
+    const used = await checkQuota(files, { ...file, userId }, size ?? 0, userBytes, transaction)
+    const free = Math.max(0, userBytes - used)
     const reserved = size ?? Math.min(maxBytes, free)
     await files.reserve(blob, provider, file, reserved, transaction)
-    return { maxBytes: Math.min(maxBytes, reserved), estimated: size === undefined }
+    return {
+      maxBytes: Math.min(maxBytes, reserved),
+      estimated: size === undefined,
+      quotaExceeded: reserved < maxBytes ? quotaExceeded(file.role, used, userBytes) : undefined,
+    }
   })
 }
 
 /**
- * @returns how many bytes the user may still store
+ * @returns how many bytes of the quota the user's files use
  * @throws ServiceError 413 when `size` is more
  */
 export async function checkQuota(
@@ -49,7 +56,6 @@ export async function checkQuota(
   transaction: Transaction,
 ): Promise<number> {
   const used = await files.usedBytes(file, transaction)
-  const free = Math.max(0, userBytes - used)
-  if (size > free) throw quotaExceeded(file.role, used, userBytes)
-  return free
+  if (size > Math.max(0, userBytes - used)) throw quotaExceeded(file.role, used, userBytes)
+  return used
 }

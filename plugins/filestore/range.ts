@@ -1,6 +1,9 @@
 import type { ByteRange } from 'rowhouse'
 import { badRequest } from './errors.js'
 
+/** Returns whether a range header is in another unit than bytes. It must be ignored (RFC 9110 section 14.2). */
+export const hasOtherUnit = (header: string): boolean => /^(?!bytes\s*=)[!#$%&'*+.^_`|~0-9A-Z-]+=./i.test(header)
+
 /**
  * Reads a range header, e.g. `bytes=0-99`, `bytes=100-`, `bytes=-5` (RFC 9110 section 14).
  * @returns undefined when the range contains no byte of a file of `size` bytes

@@ -103,9 +103,10 @@ export function fileRoutes(components: Components): void {
     assertNoProgram(exchange)
     const id = readFileId(exchange.path, PREFIX)
     const query = exchange.querystring === '' ? {} : parse(exchange.querystring)
-    if (query['signature'] === undefined) await access.check({ operation: 'read', id }, callOf(exchange))
-    else await urls.verify(id, query)
-    return sendFile(exchange, components, id)
+    const isSigned = query['signature'] !== undefined
+    if (isSigned) await urls.verify(id, query)
+    else await access.check({ operation: 'read', id }, callOf(exchange))
+    return sendFile(exchange, components, id, isSigned)
   }
 
   /** Signs a URL of a file that the caller may read. */

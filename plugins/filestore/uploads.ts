@@ -4,9 +4,9 @@ import { finished } from 'node:stream/promises'
 import { type Call, type Host, type ObjectStore, ServiceError, serviceError, type Services } from 'rowhouse'
 import type { Changes, Guard } from './changes.js'
 import { type FilestoreConfig, limitsOf } from './config.js'
-import { badRequest, justStored, storeFailure, uploadLost } from './errors.js'
+import { badRequest, justStored, storeFailure, TooLarge, uploadLost } from './errors.js'
 import { type Files, LEASE_SECONDS, type NewFile, type StoredBlob } from './files.js'
-import { type BufferedBody, type Meter, tooLarge } from './meter.js'
+import type { BufferedBody, Meter } from './meter.js'
 import { reserve } from './quota.js'
 
 /** A file that is being uploaded. */
@@ -71,9 +71,10 @@ export class Uploads {
         const reservedFor = isPending ? { ...file, create: false } : file
         const reserved = await reserve({ data, files, config }, { blob, provider }, reservedFor, upload.size, call)
         lease.blobs.add(blob)
-        const written =
-          (await this.writeBuffered(store, blob, upload, reserved.maxBytes, signal)) ??
-          (await writeStream(store, blob, upload.open(reserved.maxBytes), signal))
+        const written = await this.write(store, blob, upload, reserved.maxBytes, signal).catch((error: unknown) => {
+          const isQuota = error instanceof TooLarge && error.maxBytes === reserved.maxBytes
+          throw isQuota ? (reserved.quotaExceeded ?? error) : error
+        })
         if (reserved.estimated) await files.setSize(blob, written.size)
         call.keyed?.add(file.contentType, written.size, written.sha256.toString('hex'))
         stored.push({ blob, file, ...written })
@@ -90,6 +91,17 @@ export class Uploads {
     } finally {
       lease.end()
     }
+  }
+
+  private async write(
+    store: ObjectStore,
+    blob: string,
+    upload: Upload,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<Pick<StoredBlob, 'size' | 'sha256'>> {
+    const buffered = await this.writeBuffered(store, blob, upload, maxBytes, signal)
+    return buffered ?? writeStream(store, blob, upload.open(maxBytes), signal)
   }
 
   /** @returns undefined when the upload must be streamed instead: it is too large, or too many are buffered */
@@ -206,6 +218,6 @@ export function checkUploadHeaders({ headers }: IncomingMessage, maxBytes: numbe
   const { 'content-encoding': encoding = 'identity', 'content-length': length } = headers
   if (encoding.toLowerCase() !== 'identity') throw badRequest(`Content-Encoding "${encoding}" is not supported`)
   if (headers['content-range'] !== undefined) throw badRequest('Content-Range is not supported: send the whole file')
-  if (Number(length ?? 0) > maxBytes) throw tooLarge(maxBytes)
+  if (Number(length ?? 0) > maxBytes) throw new TooLarge(maxBytes)
   return length === undefined ? undefined : Number(length)
 }

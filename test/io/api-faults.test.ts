@@ -80,10 +80,25 @@ tap.test('what an answer, or the lack of one, says of a message', async (t) => {
       { status: 429, headers: { 'retry-after': date(-3600) } },
       { outcome: 'retry', retryAfter: undefined },
     ],
-    'busy until whenever': [
-      { status: 429, headers: { 'retry-after': 'later' } },
-      { outcome: 'retry', retryAfter: undefined },
-    ],
+    ...Object.fromEntries(
+      [
+        'later',
+        'foo 1',
+        '1e3',
+        '-7',
+        '7.5',
+        '7 s',
+        '2100-01-01',
+        `${date(3600)}, 7`,
+        date(3600).replace('GMT', 'UTC'),
+      ].map((text) => [
+        `busy until ${text}`,
+        [
+          { status: 429, headers: { 'retry-after': text } },
+          { outcome: 'retry', retryAfter: undefined },
+        ],
+      ]),
+    ),
     'a conflict': [{ status: 409 }, { outcome: 'unknown' }],
     'it did not get all': [{ status: 408 }, { outcome: 'retry' }],
     'an empty 200': [{ status: 200 }, unreadable],
@@ -116,9 +131,20 @@ tap.test('what an answer, or the lack of one, says of a message', async (t) => {
     t.notMatch(String(error) + JSON.stringify(error), POSTMARK_TOKEN)
     t.equal(api.asked.length, before + 1, `${name}: it asked once`)
   }
-  api.next({ status: 429, headers: { 'retry-after': date(3600) } })
-  const { retryAfter } = (await sender.send(mail(), soon()).catch((error: unknown) => error)) as { retryAfter: number }
-  t.ok(retryAfter > 3000 && retryAfter <= 3600, 'a date is so many seconds away')
+  const { TZ } = process.env
+  for (const zone of ['UTC', 'America/New_York', 'Asia/Tokyo']) {
+    process.env['TZ'] = zone
+    const [, day = '', month = '', year = '', clock = ''] = date(3600).split(/,? /)
+    const asctime = `${date(3600).slice(0, 3)} ${month} ${day.replace(/^0/, ' ')} ${clock} ${year}`
+    for (const text of [date(3600), asctime]) {
+      api.next({ status: 429, headers: { 'retry-after': text } })
+      const error = await sender.send(mail(), soon()).catch((error: unknown) => error)
+      const { retryAfter } = error as { retryAfter: number }
+      t.ok(retryAfter > 3000 && retryAfter <= 3600, `a date is so many seconds away: ${text} in ${zone}`)
+    }
+  }
+  if (TZ === undefined) delete process.env['TZ']
+  else process.env['TZ'] = TZ
   t.equal(elsewhereAsked, 0, 'nobody else was asked')
   t.match(await sender.send(mail(), soon()), { detail: /^200 / }, 'the next one is sent')
 })

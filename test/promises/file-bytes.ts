@@ -20,6 +20,8 @@ const PROMISES = {
   'url.signed': 'a caller who may read a file gets a URL that needs no credentials',
   'url.read-only': 'a signed URL reads one file, with ranges and conditions, and does nothing else',
   'url.download': 'a signed URL may name the file for the browser',
+  'url.embedded': 'a page of any origin may embed a file by its signed URL',
+  'embedded.listed': 'a page of an origin in http.cors.origins may embed any file that it may read',
   'url.tampered': 'a URL that was changed is refused',
   'url.expired': 'a URL that has expired is refused',
   'url.secret': 'another secret in the database makes all URLs invalid',
@@ -78,6 +80,28 @@ const peek = (id: string, most: number, expected: Expected): Step => ({
   as: guest,
   expected,
 })
+const APP = 'https://app.example'
+type Headers = Readonly<Record<string, string>>
+/** What a browser says of the page that embeds a file. */
+const OUR_PAGES: readonly Headers[] = [
+  { Origin: APP },
+  { Referer: `${APP}/` },
+  { Referer: `${APP}/a?b=https://evil.example/` },
+]
+const OTHER_PAGES: readonly Headers[] = [
+  {},
+  { Origin: 'https://evil.example' },
+  { Origin: 'null' },
+  { Referer: `https://evil.example/${APP}/` },
+  { Referer: `${APP}.evil.example/` },
+  { Referer: `${APP}:8443/` },
+  { Referer: 'http://app.example/' },
+  { Referer: 'https://app.example@evil.example/' },
+  { Referer: 'about:blank' },
+  { Referer: 'app.example' },
+]
+const embedded = (policy: string, headers: Headers, status = 200): Step =>
+  get('ä b/c?.txt', { status, headers: { 'cross-origin-resource-policy': policy } }, headers)
 const inProcess =
   (proof: (t: Test, server: Files) => Promise<void>) =>
   async (t: Test, server: Files): Promise<void> => {
@@ -116,6 +140,25 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     const url = await urlOf(server, { file_id: 'ä b/c?.txt', download: 'greeting.txt' })
     t.equal((await server.bare(url)).headers.get('content-disposition'), 'attachment; filename=greeting.txt')
   },
+  'url.embedded': async (t, server) => {
+    const url = await urlOf(server, { file_id: 'ä b/c?.txt' })
+    const policyOf = async (init: RequestInit): Promise<unknown> => {
+      const { status, headers } = await server.bare(url, init)
+      return [status, headers.get('cross-origin-resource-policy')]
+    }
+    t.same(await policyOf({}), [200, 'cross-origin'])
+    t.same(await policyOf({ method: 'HEAD' }), [200, 'cross-origin'])
+    t.same(await policyOf({ headers: { Range: 'bytes=0-0' } }), [206, 'cross-origin'])
+    t.same(await policyOf({ headers: { 'If-None-Match': '*' } }), [304, 'cross-origin'])
+  },
+  'embedded.listed': [
+    ...OUR_PAGES.flatMap((headers) => [
+      embedded('cross-origin', headers),
+      embedded('cross-origin', { ...headers, Range: 'bytes=0-0' }, 206),
+      embedded('cross-origin', { ...headers, 'If-None-Match': '*' }, 304),
+    ]),
+    ...OTHER_PAGES.map((headers) => embedded('same-site', headers)),
+  ],
   'url.tampered': async (t, server) => {
     await server.put('other', 'secret')
     const url = await urlOf(server, { file_id: 'ä b/c?.txt', download: 'a.txt' })
@@ -707,6 +750,8 @@ export const fileBytes = area('file-bytes', {
       t,
       { ...QUIET, permissions: { user: ['read'] }, signedUrls: { maxSeconds: 3600 } },
       { peek: peekPlugin(t) },
+      undefined,
+      { http: { cors: { origins: [APP] } } },
     ),
   pages: {
     'plugins/filestore/README.md': {

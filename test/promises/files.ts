@@ -4,6 +4,7 @@ import { bad, denied, get, head, hidden, OK, pathOf, post, put, remove, wrong } 
 import { admin, type Files, filestore, user } from '../kit/files.js'
 import { rowsOf } from '../kit/database.js'
 import { area, type Case, type Expected, like, type Step, takeAll, text } from '../kit/promises.js'
+import { rawRequest } from '../kit/raw-http.js'
 import { ADMIN_SECRET, type As, GATEWAY_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -32,6 +33,7 @@ const PROMISES = {
   'user.anonymous': 'the files of anonymous callers belong to the user 0',
   'type.required': 'an upload needs a Content-Type',
   'type.checked': 'the Content-Type is a media type',
+  'type.parameters': 'a type keeps its parameters, in a form too',
   'body.whole': 'an upload is the whole file, without a Content-Encoding or a Content-Range',
   'size.limit': 'a file has at most maxBytes, announced or not',
   'size.role': 'limits.<role>.maxBytes applies to a role instead, smaller or larger',
@@ -42,6 +44,7 @@ const PROMISES = {
   'range.last': 'bytes=-2 is the end of the file',
   'range.beyond': 'a range that ends beyond the file ends with the file',
   'range.unreadable': 'a range that cannot be read is refused',
+  'range.other-unit': 'a range in another unit than bytes is ignored',
   'range.one': 'a request asks for one range',
   'range.outside': 'a range outside of the file is refused with the size of the file',
   'range.own-header': 'X-Service-Filestore-Range takes precedence over Range',
@@ -50,6 +53,10 @@ const PROMISES = {
   'read.if-modified-since': 'If-Modified-Since: 304 unless the file has changed since',
   'read.if-match': 'If-Match: 412 for another version',
   'read.if-unmodified-since': 'If-Unmodified-Since: 412 if the file has changed since',
+  'date.forms': 'a date has one of the three forms of HTTP, and is UTC',
+  'date.century': 'a year of two digits is at most 50 years in the future',
+  'date.ignored': 'a condition with anything but one date is ignored',
+  'date.zone': 'the time zone of the server changes no date',
   'write.if-match': 'If-Match: PUT and DELETE change only this version',
   'write.if-none-match': 'If-None-Match: PUT stores only a new file, or another version',
   'write.if-unmodified-since': 'If-Unmodified-Since: PUT and DELETE change only a file that has not changed since',
@@ -62,6 +69,7 @@ const PROMISES = {
   'form.all-or-none': 'if one file of a form fails, none is stored',
   'form.limits': 'a form has at most 100 files, and at most maxBytes in all',
   'form.wrong': 'a form that cannot be read is refused, and nothing of it is stored',
+  'form.part': 'a part that cannot be read is refused, instead of being left out',
   'form.no-form': 'another kind of multipart is a file',
   'key.repeated': 'an upload and a deletion that are repeated with an Idempotency-Key have one effect',
   'key.other': 'an Idempotency-Key of other bytes is refused',
@@ -80,6 +88,19 @@ const tag = (bytes: string): string => `"${createHash('sha256').update(bytes).di
 const HELLO = tag('hello')
 const LONG_AGO = 'Mon, 01 Jan 2001 00:00:00 GMT'
 const FUTURE = 'Fri, 01 Jan 2100 00:00:00 GMT'
+const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
+/** A time in the three forms of HTTP. */
+function forms(time: number): readonly [today: string, rfc850: string, asctime: string] {
+  const today = new Date(time).toUTCString()
+  const [, day = '', month = '', year = '', clock = ''] = today.split(/,? /)
+  const [long = ''] = [DAYS[new Date(time).getUTCDay()]]
+  return [
+    today,
+    `${long}, ${day}-${month}-${year.slice(2)} ${clock} GMT`,
+    `${today.slice(0, 3)} ${month} ${day.replace(/^0/, ' ')} ${clock} ${year}`,
+  ]
+}
+const inYears = (years: number): number => Date.now() + years * 365.25 * 86_400_000
 const is = (bytes: string): Expected => ({ status: 200, text: bytes })
 const tooLarge = (maxBytes: number): Expected =>
   wrong(413, 'payload_too_large', `the upload is larger than ${maxBytes} bytes (plugins.filestore.maxBytes, limits)`)
@@ -107,6 +128,63 @@ const at = (
   expected,
   ...(method.startsWith('P') ? { body: 'x', headers: { 'Content-Type': 'a/b', ...headers } } : {}),
 })
+
+/** Types that are stored and sent back as they are. */
+const TYPES = [
+  'text/plain; charset=utf-8',
+  'text/plain;charset=utf-8',
+  'text/csv; charset=ISO-8859-1; header=present',
+  'video/webm; codecs="vp9, opus"',
+  'Text/HTML; Charset="utf-8"',
+  'text/plain;;charset=utf-8',
+  'text/plain; ; charset=utf-8;; ',
+  'text/plain;',
+  'a/b; c="; d=\\"e\\\\"; f=g; f=h',
+  'application/vnd.api+json;profile="https://example.com/a;b"',
+].map((type) => type.trim())
+
+/** What is no date of HTTP, although a part of it looks like the first of January. */
+const noDates = (day: string, year: string): readonly string[] => [
+  year,
+  '12345',
+  'foo 1',
+  `1/1/${year}`,
+  `${year}-01-01`,
+  `${year}-01-01T00:00:00Z`,
+  `January ${year}`,
+  `${Date.UTC(Number(year), 0, 1) / 1000}`,
+  ...['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'].flatMap((any) => [
+    `${any}, 30 Feb ${year} 00:00:00 GMT`,
+    `${any}, 29 Feb ${year} 00:00:00 GMT`,
+    `${any}, 00 Jan ${year} 00:00:00 GMT`,
+    ...(any === day ? [] : [`${any}, 01 Jan ${year} 00:00:00 GMT`, `${any} Jan  1 00:00:00 ${year}`]),
+  ]),
+  `${day}, 01 Jan ${year} 00:00:00 PST`,
+  `${day}, 01 Jan ${year} 00:00:00 UTC`,
+  `${day}, 01 Jan ${year} 00:00:00 +0000`,
+  `${day}, 01 Jan ${year} 00:00:00`,
+  `${day}, 01 Jan ${year} 00:00:00 gmt`,
+  `${day}, 01 JAN ${year} 00:00:00 GMT`,
+  `${day.toLowerCase()}, 01 Jan ${year} 00:00:00 GMT`,
+  `${day}, 1 Jan ${year} 00:00:00 GMT`,
+  `${day}, 01  Jan ${year} 00:00:00 GMT`,
+  `${day} 01 Jan ${year} 00:00:00 GMT`,
+  `${day},01 Jan ${year} 00:00:00 GMT`,
+  `01 Jan ${year} 00:00:00 GMT`,
+  `${day}, 01 Jan ${year} 24:00:00 GMT`,
+  `${day}, 01 Jan ${year} 00:60:00 GMT`,
+  `${day}, 01 Jan ${year} 00:00:60 GMT`,
+  `${day}, 01 Jan ${year} 23:59:61 GMT`,
+  `${day}, 01 Jan ${year} 00:00 GMT`,
+  `${day}, 01 Jan ${year} 00:00:00.5 GMT`,
+  `${day}, 01-Jan-${year} 00:00:00 GMT`,
+  `${day}, 01-Jan-${year.slice(2)} 00:00:00 GMT`,
+  `${day} Jan 1 00:00:00 ${year}`,
+  `${day} Jan 01 00:00:00 ${year} GMT`,
+  `${day} Jan 01 00:00:00 GMT ${year}`,
+  `"${day}, 01 Jan ${year} 00:00:00 GMT"`,
+  `${day}, 01 Jan ${year} 00:00:00 GMT, ${day}, 01 Jan ${year} 00:00:00 GMT`,
+]
 
 /** The part of a form with a file, after a field `file_id` if there is an id. */
 const filePart = (id: string | undefined, bytes: string, type = 'text/plain'): string =>
@@ -279,7 +357,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     get('t', hidden('t')),
     put('t', 'x', like({ content_type: `a/${'b'.repeat(253)}` }), admin, { 'Content-Type': `a/${'b'.repeat(253)}` }),
     put('t', 'x', like({ content_type: 'a/b; c="d e"' }), admin, { 'Content-Type': 'a/b;\tc="d e"' }),
+    ...['a/b; c = d', 'a/b; c=', 'a/b; c="d', 'a/b; =d', 'a /b', 'a/b c', '/b', 'a/b/c', 'a/b;c=d e'].map((type) =>
+      put('t', 'x', bad('Content-Type is not a media type'), admin, { 'Content-Type': type }),
+    ),
   ],
+  'type.parameters': TYPES.flatMap((type, i) => {
+    const typed = (id: string): Expected => ({ status: 200, headers: { 'content-type': type, etag: tag(id) } })
+    const [plain, one, several] = [`plain ${i}`, `one ${i}`, `several ${i}`] as const
+    return [
+      put(plain, plain, like({ content_type: type }), admin, { 'Content-Type': type }),
+      get(plain, typed(plain)),
+      formed([filePart(undefined, one, type)], like({ content_type: type }), onto(one, 'PUT')),
+      get(one, typed(one)),
+      formed([filePart(several, several, type), field], { status: 200, like: [{ content_type: type }] }),
+      get(several, typed(several)),
+    ]
+  }),
   'body.whole': [
     put('w', 'x', bad('Content-Encoding "gzip" is not supported'), admin, { 'Content-Encoding': 'gzip' }),
     put('w', 'x', bad('Content-Range is not supported: send the whole file'), admin, {
@@ -350,7 +443,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
   'range.unreadable': [
     'bytes',
     'x',
-    'items=0-1',
+    '=0-1',
+    'items=',
+    'two words=0-1',
     'bytes=a-b',
     'bytes=-',
     'bytes=5-2',
@@ -361,6 +456,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
   ].map((range, i) =>
     get('ten', bad('failed to parse range header'), { [i === 0 ? 'X-Service-Filestore-Range' : 'Range']: range }),
   ),
+  'range.other-unit': ['items=0-1', 'Seconds=1.5-', 'byte=0-0', 'x-pages=1,2', 'none=bytes=0-1'].flatMap((range) => [
+    ranged(range, { ...is('0123456789'), headers: { 'content-range': null } }),
+    get('ten', is('0123456789'), { 'X-Service-Filestore-Range': range }),
+    ranged(range, is(''), 'empty'),
+  ]),
   'range.one': ['bytes=', 'bytes=0-1,3-4', 'bytes=0-1, -1', 'bytes=,'].map((range) =>
     ranged(range, bad('expected one and atmost one byte range in the header')),
   ),
@@ -413,6 +513,74 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     get('a.txt', stale, { 'If-Unmodified-Since': LONG_AGO }),
     get('a.txt', is('hello'), { 'If-Unmodified-Since': FUTURE }),
   ],
+  'date.forms': async (t, server) => {
+    const changed = Date.parse((await server.get('a.txt')).headers.get('last-modified')!)
+    const sixth = Date.UTC(new Date().getUTCFullYear() + 20, 10, 6, 8, 49, 37)
+    const before = [changed - 1000, changed - 3 * 3_600_000, Date.UTC(1994, 10, 6, 8, 49, 37)].flatMap(forms)
+    const after = [changed, changed + 1000, sixth].flatMap(forms)
+    await takeAll(t, server, [
+      ...[...after, 'Thu, 31 Dec 2099 23:59:60 GMT', 'Tue, 29 Feb 2028 00:00:00 GMT'].flatMap((date) => [
+        get('a.txt', { status: 304, text: '' }, { 'If-Modified-Since': date }),
+        head('a.txt', { status: 304, text: '' }, { 'If-Modified-Since': date }),
+        get('a.txt', is('hello'), { 'If-Unmodified-Since': date }),
+      ]),
+      ...[...before, 'Thu, 01 Jan 1970 00:00:00 GMT', 'Sat, 01 Jan 0050 00:00:00 GMT'].flatMap((date) => [
+        get('a.txt', is('hello'), { 'If-Modified-Since': date }),
+        get('a.txt', stale, { 'If-Unmodified-Since': date }),
+        head('a.txt', { status: 412 }, { 'If-Unmodified-Since': date }),
+        put('a.txt', 'x', stale, admin, { 'If-Unmodified-Since': date }),
+        remove('a.txt', stale, admin, { 'If-Unmodified-Since': date }),
+      ]),
+      get('a.txt', is('hello')),
+    ])
+    await server.sql("update svc_catalog.svc_file set updated_at = now() - interval '1 hour' where file_id = 'ten'")
+    const written = Date.parse((await server.get('ten')).headers.get('last-modified')!)
+    const resumed = (version: string, expected: Expected): Step =>
+      get('ten', expected, { Range: 'bytes=0-0', 'If-Range': version })
+    await takeAll(t, server, [
+      ...forms(written).map((version) => resumed(version, part('0', 'bytes 0-0/10'))),
+      ...forms(written + 1000).map((version) => resumed(version, is('0123456789'))),
+      resumed(new Date(written).toISOString(), is('0123456789')),
+    ])
+  },
+  'date.century': [
+    get('a.txt', { status: 304, text: '' }, { 'If-Modified-Since': forms(inYears(49.9))[1] }),
+    get('a.txt', stale, { 'If-Unmodified-Since': forms(inYears(-49.9))[1] }),
+    // The day of the week is that of another century.
+    get('a.txt', is('hello'), { 'If-Modified-Since': forms(inYears(50.1))[1] }),
+    get('a.txt', is('hello'), { 'If-Unmodified-Since': forms(inYears(-50.1))[1] }),
+  ],
+  'date.ignored': async (t, server) => {
+    await takeAll(t, server, [
+      ...noDates('Tue', '2030').map((date) => get('a.txt', is('hello'), { 'If-Modified-Since': date })),
+      ...noDates('Mon', '2001').map((date) => get('a.txt', is('hello'), { 'If-Unmodified-Since': date })),
+      ...['2001', 'foo 1'].map((date) => put('a.txt', 'hello', OK, admin, { 'If-Unmodified-Since': date })),
+      get('a.txt', is('hello'), { 'If-Unmodified-Since': LONG_AGO, 'If-Match': HELLO }),
+      put('a.txt', 'hello', OK, admin, { 'If-Unmodified-Since': LONG_AGO, 'If-Match': HELLO }),
+      put('a.txt', 'hello', OK, admin, { 'If-Modified-Since': FUTURE }),
+      put('a.txt', 'hello', stale, admin, { 'If-Match': '' }),
+      get('a.txt', stale, { 'If-Match': '' }),
+    ])
+    const twice = await rawRequest(
+      server.url,
+      `GET ${pathOf('a.txt')} HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: ${ADMIN_SECRET}\r\nX-Service-User-Id: 7\r\n` +
+        `If-Modified-Since: ${FUTURE}\r\nIf-Modified-Since: ${FUTURE}\r\n\r\n`,
+    )
+    t.equal(twice.status, 200)
+  },
+  'date.zone': async (t, server) => {
+    const { TZ } = process.env
+    const changed = Date.parse((await server.get('a.txt')).headers.get('last-modified')!)
+    for (const zone of ['America/New_York', 'Asia/Tokyo']) {
+      process.env['TZ'] = zone
+      await takeAll(t, server, [
+        ...forms(changed - 1000).map((date) => put('a.txt', 'x', stale, admin, { 'If-Unmodified-Since': date })),
+        ...forms(changed).map((date) => get('a.txt', { status: 304, text: '' }, { 'If-Modified-Since': date })),
+      ])
+    }
+    if (TZ === undefined) delete process.env['TZ']
+    else process.env['TZ'] = TZ
+  },
   'write.if-match': [
     put('v', 'x', stale, admin, { 'If-Match': '*' }),
     get('v', hidden('v')),
@@ -565,6 +733,37 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
       formed([unchosen, 'bytes\r\n'], bad('a file of a form needs a filename')),
     ])
     t.equal(await server.blobs(), stored)
+  },
+  'form.part': async (t, server) => {
+    const stored = await server.blobs()
+    const headed = (headers: string): string => `--B\r\n${headers}\r\n\r\nbytes\r\n`
+    const unknown = bad('a part of the form has no valid Content-Disposition')
+    await takeAll(t, server, [
+      ...[
+        'Content-Type: text/plain',
+        'Content-Disposition: attachment; filename="a"',
+        'Content-Disposition: form-data; name="f"; filename*=martian\'\'a',
+        'Content-Disposition: form-data; name=; filename="a"',
+      ].map((headers) => formed([filePart('p', 'x'), headed(headers)], unknown)),
+      formed([filePart('p', 'x', 'no type')], bad('Content-Type is not a media type')),
+      get('p', hidden('p')),
+    ])
+    t.equal(await server.blobs(), stored)
+    const named = 'Content-Disposition: form-data; name="f"; filename*=UTF-8\'\'%e6%97%a5.txt'
+    await takeAll(t, server, [
+      formed([headed(named)], like({ content_type: 'text/plain', file_size: 5 }), onto('named', 'PUT')),
+      formed([headed(`${named}\r\nContent-Type: `)], like({ content_type: 'text/plain' }), onto('named', 'PUT')),
+      formed(
+        [headed(`content-type: A/B;\r\n c=d\r\n${named}`)],
+        like({ content_type: 'A/B; c=d' }),
+        onto('named', 'PUT'),
+      ),
+      ...[
+        'multipart/form-data;; boundary=B',
+        'Multipart/Form-Data ; boundary="B";',
+        'multipart/form-data; a="; boundary=C"; boundary=B; ',
+      ].map((type) => formed([filePart(undefined, 'x')], OK, { ...onto('named', 'PUT'), type })),
+    ])
   },
   'form.no-form': [
     formed(

@@ -3,9 +3,8 @@ import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type ServiceError, serviceError } from 'rowhouse'
 import { readContentType } from '../content-type.js'
-import { badRequest, missingHeader } from '../errors.js'
+import { badRequest, missingHeader, TooLarge } from '../errors.js'
 import { checkFileId } from '../file-id.js'
-import { tooLarge } from '../meter.js'
 
 /** Version of the tus protocol. */
 export const VERSION = '1.0.0'
@@ -40,7 +39,7 @@ export function readUploadHeaders(headers: IncomingHttpHeaders, maxBytes: number
     throw badRequest('Upload-Defer-Length is not supported: send the length in Upload-Length')
   }
   const length = readInteger(headers, 'Upload-Length')
-  if (length > maxBytes) throw tooLarge(maxBytes)
+  if (length > maxBytes) throw new TooLarge(maxBytes)
   const metadata = String(headers['upload-metadata'] ?? '')
   const { file_id: fileId, content_type: contentType, filetype, replace, pending } = readMetadata(metadata)
   return {

@@ -4,6 +4,7 @@ import { assertSameOrigin, type Call, callOf, serviceError } from 'rowhouse'
 import { countedAs } from '../caller.js'
 import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
+import { essenceOf } from '../content-type.js'
 import { badRequest } from '../errors.js'
 import { isUuid } from '../file-id.js'
 import { meterRequest } from '../meter.js'
@@ -134,7 +135,7 @@ function writeCall(ctx: Context): Call {
 
 /** @throws ServiceError 415 for a body of another type */
 function hasBytes({ headers }: Context): boolean {
-  if (headers['content-type']?.toLowerCase() === OFFSET_TYPE) return true
+  if (essenceOf(headers['content-type'] ?? '') === OFFSET_TYPE) return true
   if (Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined) throw wrongType()
   return false
 }
