@@ -133,8 +133,7 @@ export class Editor {
 
   createRelationship(ref: TableRef, row: RelationshipRow, path = '$.args', using = 'using'): void {
     const { tracked, found } = this.table(ref, `${path}.table`)
-    // The name becomes a key of results, which PostgreSQL would truncate.
-    if (Buffer.byteLength(row.name) > 63) throw parseFailed('a relationship name has at most 63 bytes', `${path}.name`)
+    refuseLong(row.name, 'a relationship name', `${path}.name`)
     this.refuseTaken(row.name, tracked, `${path}.name`)
     under(at(path, using), () => this.change.draft.relationship(row, found))
     tracked.relationships.set(row.name, row)
@@ -236,8 +235,7 @@ export class Editor {
 
   async addComputedField(ref: TableRef, row: ComputedFieldRow, path = '$.args'): Promise<void> {
     const { tracked, found } = this.table(ref, `${path}.table`)
-    // The name becomes a key of results, which PostgreSQL would truncate.
-    if (Buffer.byteLength(row.name) > 63) throw parseFailed('a name has at most 63 bytes', `${path}.name`)
+    refuseLong(row.name, 'a name', `${path}.name`)
     this.refuseTaken(row.name, tracked, `${path}.name`)
     if (found.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
     await this.change.addFunctions(functionsNamed(row))
@@ -418,6 +416,13 @@ export class Editor {
     if (!tracked || !found) throw missingTable(ref, path, this.change.draft.metadata.tables.keys())
     return { tracked, found }
   }
+}
+
+/** Maximum length of the names that metadata gives to fields. Their table has an index on them. */
+const MAX_NAME_BYTES = 255
+
+function refuseLong(name: string, what: string, path: string): void {
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) throw parseFailed(`${what} has at most ${MAX_NAME_BYTES} bytes`, path)
 }
 
 const wrongRole = (path: string): ServiceError => parseFailed('a role name has 1 to 64 of A-Z a-z 0-9 _ . -', path)

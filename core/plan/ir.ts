@@ -238,6 +238,11 @@ export const isTrue = (exp: BoolExp): boolean => exp.kind === 'and' && exp.of.le
 /** Returns whether a condition is true for all rows, or for none, without naming a column. */
 export const isConstant = (exp: BoolExp): boolean => (exp.kind === 'and' || exp.kind === 'or') && exp.of.length === 0
 
+/** PostgreSQL cuts longer names. */
+const MAX_NAME_BYTES = 63
+/** Returns whether a key of rows or of results is too long for the name of a column. */
+export const isLongName = (key: string): boolean => Buffer.byteLength(key) > MAX_NAME_BYTES
+
 /** A key of a result object. */
 export type Field =
   | (ColumnRef & {

@@ -81,7 +81,7 @@ export function answerSchema(op: Op, find: FindTable): JsonSchema {
     required: fields.map(({ key }) => key),
   })
   const fieldSchema = (field: Field, table: Table | undefined, group?: Grouping): JsonSchema => {
-    const value = group?.values.find(({ key }) => key === field.key)
+    const value = field.kind === 'column' ? group?.values.find(({ key }) => key === field.column) : undefined
     if (value) return value.fn === 'count' ? schemaOf(value.type) : orNull(schemaOf(value.type))
     if (field.kind === 'relation') {
       const item = object(field.read.table, field.read.fields, field.read.group)

@@ -7,6 +7,7 @@ import {
   type Insert,
   type InsertColumn,
   isGeo,
+  isLongName,
   isTrue,
   type OnConflict,
   type Operand,
@@ -27,7 +28,18 @@ import { XMIN } from '../plan/version.js'
 import { fromGeoJson } from './geojson.js'
 import { Printer, version } from './printer.js'
 import type { Statement } from './bind.js'
-import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
+import {
+  alias,
+  columnsAs,
+  ident,
+  join,
+  printedExpression,
+  rowAlias,
+  type Sql,
+  sql,
+  tableText,
+  typeText,
+} from './text.js'
 
 /**
  * Prints a write as one statement that changes rows, checks them and returns the result. A data-modifying statement
@@ -163,10 +175,9 @@ interface Seen {
   readonly checked: boolean
   readonly filtered: boolean
   readonly message: Sql
-  /** `c0 as "id"`; absent when rows are only counted. */
-  readonly fields?: readonly Sql[]
-  /** Keys of the fields. */
-  readonly keys: readonly string[]
+  /** The returned fields, and the names of their columns: `c0`, `c1`, ... */
+  readonly keys: readonly { readonly key: string }[]
+  readonly names: readonly Sql[]
   readonly answer: WriteAnswer
   readonly alsoAffected?: Operand
   /** Whether the rows were looked up again. */
@@ -177,13 +188,14 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
   const { returning } = after
   const expressions: Sql[] = []
   const filtered = returning !== undefined && !isTrue(returning.visible)
-  const fields = returning?.fields.map((field, i) => {
+  const keys = returning?.fields ?? []
+  const names = keys.map((field, i) => {
     const value = fieldOf(printer, t, field, after, fresh)
     // An expression may fail, which must not reveal a row that is not returned.
     const guarded = filtered && !isPlainColumn(field)
     const shown = guarded ? sql`case when ${printer.condition(returning.visible, t)} then ${value} end` : value
     expressions.push(sql`${shown} as ${ident(`c${i}`)}`)
-    return sql`${ident(`c${i}`)} as ${ident(field.key)}`
+    return ident(`c${i}`)
   })
   const check = checkText(printer, t, after, fresh)
   if (check) expressions.push(sql`${check} as ok`)
@@ -193,10 +205,10 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     expressions,
     checked: check !== undefined,
     filtered,
-    keys: returning?.fields.map(({ key }) => key) ?? [],
     message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
-    fields,
-    answer: after.answer ?? [COUNT, ...(fields ? [ROWS] : [])],
+    keys,
+    names,
+    answer: after.answer ?? [COUNT, ...(returning ? [ROWS] : [])],
     ...(after.alsoAffected ? { alsoAffected: after.alsoAffected } : {}),
     found: fresh !== undefined,
   }
@@ -233,36 +245,36 @@ function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
 }
 
-function answerBody(printer: Printer, { answer, fields = [], keys, filtered, alsoAffected }: Seen, counted: Sql): Sql {
-  const seenOnly = filtered ? sql` where seen` : sql``
-  const rowsOf = (from?: number, end?: number) => ({
-    row: rowAlias(keys.slice(from, end)),
-    rows: sql`select ${join(fields.slice(from, end), sql`, `)} from w${seenOnly}`,
-  })
+function answerBody(printer: Printer, { answer, keys, names, filtered, alsoAffected }: Seen, counted: Sql): Sql {
+  const rowsOf = (from?: number, end?: number) => {
+    const fields = keys.slice(from, end)
+    const columns = columnsAs(names.slice(from, end), fields)
+    const rows = sql`select ${columns} from w${filtered ? sql` where seen` : sql``}`
+    return { fields, rows, row: rowAlias(fields.map(({ key }) => key)) }
+  }
   if (answer === 'row') {
-    const { row, rows } = rowsOf()
-    return sql`(select coalesce((select row_to_json(${row})::text from (${rows} limit 1) ${row}), 'null'))`
+    const { fields, rows, row } = rowsOf()
+    return sql`(select coalesce((select ${printer.json(fields, row)}::text from (${rows} limit 1) ${row}), 'null'))`
   }
   const parts = answer.map((part) => {
-    const key = ident(part.key)
     switch (part.kind) {
       case 'affected_rows':
         return alsoAffected
-          ? sql`(select count(*) + ${printer.params.operand(alsoAffected)} from ${counted}) as ${key}`
-          : sql`(select count(*) from ${counted}) as ${key}`
+          ? sql`(select count(*) + ${printer.params.operand(alsoAffected)} from ${counted})`
+          : sql`(select count(*) from ${counted})`
       case 'returning': {
-        const { row, rows } = rowsOf(...(part.fields ?? []))
-        return sql`array(select ${row} from (${rows}) ${row}) as ${key}`
+        const { fields, rows, row } = rowsOf(...(part.fields ?? []))
+        return sql`array(select ${printer.object(fields, row)} from (${rows}) ${row})`
       }
       case 'constant':
-        return sql`${printer.params.operand({ kind: 'const', value: part.value, type: TEXT })} as ${key}`
+        return printer.params.operand({ kind: 'const', value: part.value, type: TEXT })
     }
   })
   const r = rowAlias(
     answer.map(({ key }) => key),
     'r',
   )
-  return sql`(select row_to_json(${r})::text from (select ${join(parts, sql`, `)}) ${r})`
+  return sql`(select ${printer.json(answer, r)}::text from (select ${columnsAs(parts, answer)}) ${r})`
 }
 
 function change(write: Insert | Update, printer: Printer, t: Sql): Sql {
@@ -326,14 +338,16 @@ function insert(write: Insert, printer: Printer, t: Sql): Sql {
   const rows = printer.params.place({
     kind: 'rows',
     slot: write.rows,
-    columns: given.map(({ name, key, type }) => ({ name: key ?? name, type })),
+    columns: given.map((column) => ({ name: keyOf(column), type: column.type })),
   })
   const presets = write.presets
   const targets = [...columns.map((column) => ident(column.name)), ...presets.map((preset) => ident(preset.column))]
   const into = sql`insert into ${tableText(write.table)} as ${t} (${join(targets, sql`, `)})`
   const uniform = given.length === columns.length && given.length > 0
   const source =
-    uniform && given.every((column) => column.present === 'all') ? recordset(given, rows) : records(given, rows)
+    uniform && given.every((column) => column.present === 'all' && !isLongName(keyOf(column)))
+      ? recordset(given, rows)
+      : records(given, rows, printer)
   const values = columns.map((column) => insertValue(column, given, printer))
   const selected = [...values, ...presets.map((preset) => printer.params.operand(preset.to))]
   const conflict = write.onConflict ? onConflict(write.onConflict, printer, t) : sql``
@@ -349,22 +363,36 @@ function recordset(columns: readonly InsertColumn[], rows: Sql): Sql {
   return sql`${definition} with ordinality as r(${join(names, sql`, `)}, ord)`
 }
 
-/** Prints rows with missing keys. Each row stays available as `e.o` for testing keys. */
-function records(columns: readonly InsertColumn[], rows: Sql): Sql {
+/**
+ * Prints rows with missing keys. Each row stays available as `e.o` for testing keys. If a key is too long for a name, each
+ * value becomes a record of its own: `json_to_record(json_build_object('v', e.o -> $1::text)) as (v int4)`
+ */
+function records(columns: readonly InsertColumn[], rows: Sql, printer: Printer): Sql {
   const elements = sql`json_array_elements(${rows}::json) with ordinality as e(o, ord)`
   if (columns.length === 0) return elements
   const names = columns.map((_, i) => alias('r', i))
-  return sql`${elements} cross join lateral rows from (json_to_record(e.o) as (${definitions(columns)})) as r(${join(names, sql`, `)})`
+  const record = (column: InsertColumn): Sql => {
+    const value = sql`e.o -> ${printer.params.operand(keyOperand(column))}`
+    return sql`json_to_record(json_build_object('v', ${value})) as (v ${readType(column)})`
+  }
+  const read = columns.some((column) => isLongName(keyOf(column)))
+    ? join(columns.map(record), sql`, `)
+    : sql`json_to_record(e.o) as (${definitions(columns)})`
+  return sql`${elements} cross join lateral rows from (${read}) as r(${join(names, sql`, `)})`
 }
 
-/** Prints column definitions. PostGIS types and hstore arrive as JSON text, see `insertValue`. */
+const keyOf = ({ name, key }: InsertColumn): string => key ?? name
+const keyOperand = (column: InsertColumn): Operand => ({ kind: 'const', value: keyOf(column), type: TEXT })
+
 function definitions(columns: readonly InsertColumn[]): Sql {
-  const isText = (type: SqlType) => isGeo(type) || type.kind === 'hstore'
   return join(
-    columns.map(({ name, key, type }) => sql`${ident(key ?? name)} ${isText(type) ? sql`text` : typeText(type)}`),
+    columns.map((column) => sql`${ident(keyOf(column))} ${readType(column)}`),
     sql`, `,
   )
 }
+
+/** Prints the type to read a value as. PostGIS types and hstore arrive as JSON text, see `insertValue`. */
+const readType = ({ type }: InsertColumn): Sql => (isGeo(type) || type.kind === 'hstore' ? sql`text` : typeText(type))
 
 function insertValue(column: InsertColumn, given: readonly InsertColumn[], printer: Printer): Sql {
   const read = alias('r', given.indexOf(column))
@@ -374,7 +402,7 @@ function insertValue(column: InsertColumn, given: readonly InsertColumn[], print
   const fallback = column.default === undefined ? sql`null` : printedExpression(column.default)
   if (column.present === 'none') return fallback
   const typed = column.default === undefined ? fallback : sql`(${fallback})::${typeText(column.type)}`
-  const name = printer.params.operand({ kind: 'const', value: column.key ?? column.name, type: TEXT })
+  const name = printer.params.operand(keyOperand(column))
   return sql`case when e.o -> ${name} is not null then ${value} else ${typed} end`
 }
 

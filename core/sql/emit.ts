@@ -2,7 +2,7 @@ import type { Count, Field, Op, Operand, Read, Roots } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer, values } from './printer.js'
 import type { Statement } from './bind.js'
-import { alias, ident, integer, join, rowAlias, type Sql, sql, tableText } from './text.js'
+import { alias, columnNames, ident, integer, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
 /**
  * The form of a read's result. `array`: one row with one column, the whole JSON text. `rows`: one column per row, the
@@ -43,17 +43,21 @@ function emitRead(read: Read, form: Form): Statement {
   if (form === 'array' && read.version) return printer.statement(withVersion(printer, read, read.version))
   const rows = printer.select(read)
   const x = rowAlias(read.fields.map(({ key }) => key))
-  const each = read.values ? values(rows, read.fields) : sql`select row_to_json(${x}) from (${rows}) ${x}`
+  const each = () =>
+    read.values ? values(rows, read.fields) : sql`select ${printer.json(read.fields, x)} from (${rows}) ${x}`
   switch (form) {
     case 'array':
-      if (read.single) return printer.statement(sql`select coalesce((${each}), 'null')::text`)
-      if (read.values) return printer.statement(sql`select array_to_json(array(${each}))::text`)
-      return printer.statement(sql`select array_to_json(array(select ${x} from (${rows}) ${x}))::text`)
+      if (read.single) return printer.statement(sql`select coalesce((${each()}), 'null')::text`)
+      if (read.values) return printer.statement(sql`select array_to_json(array(${each()}))::text`)
+      return printer.statement(
+        sql`select array_to_json(array(select ${printer.object(read.fields, x)} from (${rows}) ${x}))::text`,
+      )
     case 'cells': {
       // Text unchanged, everything else as JSON text, null as null. JSON nulls and strings stay JSON.
-      const cells = read.fields.map((field) => {
+      const names = columnNames(read.fields)
+      const cells = read.fields.map((field, i) => {
         const isJson = field.kind === 'column' && (field.type?.kind === 'json' || field.type?.kind === 'jsonb')
-        const value = sql`${x}.${ident(field.key)}`
+        const value = sql`${x}.${names[i] as Sql}`
         return isJson ? sql`${value}::text` : sql`to_json(${value}) #>> '{}'`
       })
       return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) ${x}`)
@@ -78,7 +82,7 @@ function oneByOne(printer: Printer, read: Read): Sql {
   const rows = printer.select(read)
   if (read.values) return sql`select coalesce(v, 'null')::text from (${values(rows, read.fields)}) v(v)`
   const x = rowAlias(read.fields.map(({ key }) => key))
-  return sql`select row_to_json(${x})::text from (${rows}) ${x}`
+  return sql`select ${printer.json(read.fields, x)}::text from (${rows}) ${x}`
 }
 
 function emitRoots({ fields }: Roots): Statement {
@@ -90,9 +94,8 @@ function emitRoots({ fields }: Roots): Statement {
 function together(printer: Printer, fields: readonly Field[]): Sql {
   // Joins use this alias, which refers to no table.
   const none = printer.alias()
-  const printed = fields.map((field) => printer.field(field, none))
   const x = rowAlias(fields.map(({ key }) => key))
-  return sql`select row_to_json(${x})::text from (select ${join(printed, sql`, `)}) ${x}`
+  return sql`select ${printer.json(fields, x)}::text from (select ${printer.fields(fields, none)}) ${x}`
 }
 
 /** A list, whose rows come one by one, or consecutive other fields, which are one object. */

@@ -10,6 +10,7 @@ import {
   type Grouping,
   type GroupValue,
   isGeo,
+  isLongName,
   type Join,
   type Masks,
   type Opaque,
@@ -22,7 +23,19 @@ import {
 import { INT8, TEXT } from '../plan/operators.js'
 import { castGeo, toGeoJson } from './geojson.js'
 import { Params, type Statement } from './bind.js'
-import { alias, ident, integer, join, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
+import {
+  alias,
+  columnNames,
+  columnsAs,
+  ident,
+  integer,
+  join,
+  rowAlias,
+  type Sql,
+  sql,
+  tableText,
+  typeText,
+} from './text.js'
 
 /** Prints the parts of one statement. Contains its parameters and aliases. */
 export class Printer {
@@ -42,16 +55,14 @@ export class Printer {
   /** Prints `select t0."id" as "id", ... from "public"."author" t0 where ... order by ... limit ...` */
   select(read: Read, outer?: Outer): Sql {
     const t = this.alias()
-    const fields = read.fields.map((field) => this.field(field, t))
-    return this.rows(read, t, join(fields, sql`, `), () => this.limit(read), outer)
+    return this.rows(read, t, this.fields(read.fields, t), () => this.limit(read), outer)
   }
 
   /** Prints `select t0."rev"::text as v, (select x from (select t0."id" as "id", ...) x) as r from ...`. */
   versioned(read: Read, column: string): Sql {
     const t = this.alias()
-    const fields = read.fields.map((field) => this.field(field, t))
     const x = rowAlias(read.fields.map(({ key }) => key))
-    const row = sql`select ${x} from (select ${join(fields, sql`, `)}) ${x}`
+    const row = sql`select ${this.object(read.fields, x)} from (select ${this.fields(read.fields, t)}) ${x}`
     return this.rows(read, t, sql`${version({ column }, t)} as v, (${row}) as r`, () => this.limit(read), undefined)
   }
 
@@ -162,9 +173,41 @@ export class Printer {
     return mask ? sql`case when ${this.condition(mask, t)} then ${value} end` : value
   }
 
-  /** Prints a field with its key: `t0."id" as "id"`. */
-  field(field: Field, t: Sql): Sql {
-    return sql`${this.value(field, t)} as ${ident(field.key)}`
+  /** Prints fields with their keys: `t0."id" as "id", ...` */
+  fields(fields: readonly Field[], t: Sql): Sql {
+    return columnsAs(
+      fields.map((field) => this.value(field, t)),
+      fields,
+    )
+  }
+
+  /**
+   * Prints the object of a row whose columns are named by `columnNames`: the row itself, which the outermost form prints
+   * with its keys. If a key is too long for a name, it is JSON:
+   * `('{' || array_to_string(array[$1::text || coalesce(to_json(x."0")::text, 'null'), ...], ',') || '}')::json`
+   */
+  object(fields: readonly { readonly key: string }[], x: Sql, whole = x): Sql {
+    if (!fields.some(({ key }) => isLongName(key))) return whole
+    const names = columnNames(fields)
+    const members = fields.map(({ key }, i) => {
+      const name = this.constant(`${JSON.stringify(key)}:`)
+      return sql`${name} || coalesce(to_json(${x}.${names[i] as Sql})::text, 'null')`
+    })
+    return sql`('{' || array_to_string(array[${join(members, sql`, `)}], ',') || '}')::json`
+  }
+
+  /** Prints the object of a row as JSON: `row_to_json(x)`. */
+  json(fields: readonly { readonly key: string }[], x: Sql): Sql {
+    return this.object(fields, x, sql`row_to_json(${x})`)
+  }
+
+  /**
+   * Prints rows as one column that contains the object of the row. `x` alone would first refer to a column of that name
+   * in the outer query.
+   */
+  private row(rows: Sql, fields: readonly { readonly key: string }[]): Sql {
+    const x = rowAlias(fields.map(({ key }) => key))
+    return sql`select ${this.object(fields, x, sql`(${x}.*)::record`)} from (${rows}) ${x}`
   }
 
   /** Prints the value of a field. Nested rows become an array or one row, which the outermost form prints. */
@@ -180,7 +223,7 @@ export class Printer {
         const { read } = field
         const selected = this.select(read, { alias: t, on: field.on })
         // A list of lists is no array.
-        const rows = read.values ? values(selected, read.fields) : row(selected, read.fields)
+        const rows = read.values ? values(selected, read.fields) : this.row(selected, read.fields)
         return read.single ? sql`(${rows})` : sql`array(${rows})`
       }
       case 'aggregate':
@@ -200,20 +243,19 @@ export class Printer {
    */
   private aggregate(read: Aggregate, outer: Outer): Sql {
     const parts = read.parts.map((part) => {
-      const key = ident(part.key)
       switch (part.kind) {
         case 'constant':
-          return sql`${this.constant(part.value)} as ${key}`
+          return this.constant(part.value)
         case 'nodes': {
           const { parts: _, kind: __, ...rows } = read
           const nodes = this.select({ ...rows, kind: 'read', fields: part.fields, single: false }, outer)
-          return sql`array(${row(nodes, part.fields)}) as ${key}`
+          return sql`array(${this.row(nodes, part.fields)})`
         }
         case 'functions':
-          return sql`(${this.computed(part.of, read, outer)}) as ${key}`
+          return sql`(${this.computed(part.of, read, outer)})`
       }
     })
-    return row(sql`select ${join(parts, sql`, `)}`, read.parts)
+    return this.row(sql`select ${columnsAs(parts, read.parts)}`, read.parts)
   }
 
   /** `select (x.*)::record from (select a.c0 as "count", (select (x.*)::record from (select a.c1 as "id") x) as "max" from (select count(*) as c0, max(t1."id") as c1 from (...) t1) a) x` */
@@ -236,25 +278,24 @@ export class Printer {
       return sql`${a}.${name}`
     }
     const shown = all.map((each) => {
-      const key = ident(each.key)
       switch (each.kind) {
         case 'constant':
-          return sql`${this.constant(each.value)} as ${key}`
+          return this.constant(each.value)
         case 'count':
-          return sql`${add(count(each, (column) => sql`${t}.${ident(column)}`))} as ${key}`
+          return add(count(each, (column) => sql`${t}.${ident(column)}`))
         case 'columns': {
           const of = each.of.map((field) =>
             field.kind === 'constant'
-              ? sql`${this.constant(field.value)} as ${ident(field.key)}`
-              : sql`${this.shown(add(sql`${FUNCTIONS[each.fn]}(${t}.${ident(field.column)})`), field)} as ${ident(field.key)}`,
+              ? this.constant(field.value)
+              : this.shown(add(sql`${FUNCTIONS[each.fn]}(${t}.${ident(field.column)})`), field),
           )
-          return sql`(${row(sql`select ${join(of, sql`, `)}`, each.of)}) as ${key}`
+          return sql`(${this.row(sql`select ${columnsAs(of, each.of)}`, each.of)})`
         }
       }
     })
     if (values.length === 0) add(sql`count(*)`)
     const computed = sql`select ${join(values, sql`, `)} from (${rows}) ${t}`
-    return row(sql`select ${join(shown, sql`, `)} from (${computed}) ${a}`, all)
+    return this.row(sql`select ${columnsAs(shown, all)} from (${computed}) ${a}`, all)
   }
 
   /**
@@ -296,31 +337,26 @@ export class Printer {
       }
     }
     const parts = read.parts.map((part) => {
-      const key = ident(part.key)
       switch (part.kind) {
         case 'constant':
-          return sql`${this.constant(part.value)} as ${key}`
+          return this.constant(part.value)
         case 'edges': {
           const of = part.of.map((edge) => {
-            if (edge.kind === 'constant') return this.field(edge, shown)
-            const node = edge.kind === 'node' ? edge.fields.map((field) => this.field(field, shown)) : []
-            const value =
-              edge.kind === 'node' ? sql`(${row(sql`select ${join(node, sql`, `)}`, edge.fields)})` : cursor()
-            return sql`${value} as ${ident(edge.key)}`
+            if (edge.kind === 'constant') return this.constant(edge.value)
+            if (edge.kind === 'cursor') return cursor()
+            return sql`(${this.row(sql`select ${this.fields(edge.fields, shown)}`, edge.fields)})`
           })
-          const edges = sql`select ${join(of, sql`, `)} from ${source} order by ${page}.n ${forwards}`
-          return sql`array(${row(edges, part.of)}) as ${key}`
+          const edges = sql`select ${columnsAs(of, part.of)} from ${source} order by ${page}.n ${forwards}`
+          return sql`array(${this.row(edges, part.of)})`
         }
         case 'pageInfo': {
-          const of = part.of.map((each) =>
-            each.kind === 'constant' ? this.field(each, shown) : sql`${info(each.kind)} as ${ident(each.key)}`,
-          )
-          return sql`(${row(sql`select ${join(of, sql`, `)}`, part.of)}) as ${key}`
+          const of = part.of.map((each) => (each.kind === 'constant' ? this.constant(each.value) : info(each.kind)))
+          return sql`(${this.row(sql`select ${columnsAs(of, part.of)}`, part.of)})`
         }
       }
     })
     const all = sql`with ${page} as (select ${numbered}.*, row_number() over () as n from (${rows}) ${numbered})`
-    return sql`${all} ${row(sql`select ${join(parts, sql`, `)}`, read.parts)}`
+    return sql`${all} ${this.row(sql`select ${columnsAs(parts, read.parts)}`, read.parts)}`
   }
 
   /** Prints the conditions on rows of a connection. */
@@ -488,15 +524,6 @@ type List = Omit<Read, 'kind' | 'fields' | 'single'>
 interface Outer {
   readonly alias: Sql
   readonly on: Join
-}
-
-/**
- * Prints rows as one column that contains the row with its keys. `x` alone would first refer to a column of that name
- * in the outer query.
- */
-function row(rows: Sql, fields: readonly { readonly key: string }[]): Sql {
-  const x = rowAlias(fields.map(({ key }) => key))
-  return sql`select (${x}.*)::record from (${rows}) ${x}`
 }
 
 /** Prints the values of the only field of rows as JSON. */

@@ -1,4 +1,4 @@
-import type { SqlType, TableRef } from '../plan/ir.js'
+import { isLongName, type SqlType, type TableRef } from '../plan/ir.js'
 
 declare const sqlBrand: unique symbol
 /** SQL text built here from constants, quoted identifiers and `$n`. No other string has this type. */
@@ -33,6 +33,22 @@ export function rowAlias(columns: readonly string[], letter: 'x' | 'r' = 'x'): S
   let name: string = letter
   while (columns.includes(name)) name += letter
   return name as Sql
+}
+
+/** Prints the names of the columns that become the keys of an object. They are numbered if a key is too long for a name. */
+export function columnNames(fields: readonly { readonly key: string }[]): readonly Sql[] {
+  return fields.some(({ key }) => isLongName(key))
+    ? fields.map((_, i) => ident(String(i)))
+    : fields.map(({ key }) => ident(key))
+}
+
+/** Prints values as the columns that become the keys of an object: `t0."id" as "id", ...` */
+export function columnsAs(values: readonly Sql[], fields: readonly { readonly key: string }[]): Sql {
+  const names = columnNames(fields)
+  return join(
+    values.map((value, i) => sql`${value} as ${names[i] as Sql}`),
+    sql`, `,
+  )
 }
 
 export function tableText(table: TableRef): Sql {

@@ -205,7 +205,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'group.odd-keys': [
     select({ columns: [{ count: '*', as: `a"'\\ b` }] }, exactly([{ [`a"'\\ b`]: 6 }])),
     select({ columns: [{ count: '*', as: 'x'.repeat(63) }] }, exactly([{ ['x'.repeat(63)]: 6 }])),
-    wrong({ columns: [{ count: '*', as: 'x'.repeat(64) }] }, '$.args.columns[0]', /63/),
+    select({ columns: [{ count: '*', as: 'x'.repeat(64) }] }, exactly([{ ['x'.repeat(64)]: 6 }])),
     wrong({ columns: [{ sum: 'price', as: '' }] }, '$.args.columns[0]'),
     wrong({ columns: [{ sum: 'price', as: 5 }] }, '$.args.columns[0].as'),
   ],

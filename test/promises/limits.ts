@@ -21,7 +21,7 @@ const PROMISES = {
   'condition.parts': 'a condition has at most 2,000 parts',
   'bulk.members': 'a bulk has at most 1,000 members, those of nested bulks included',
   'nested.statements': 'a request writes related rows with at most 2,000 statements',
-  'key.bytes': 'a key of the result has at most 63 bytes',
+  'name.bytes': 'the name of a relationship or of a computed field has at most 255 bytes',
   'columns.count': 'a list has at most 1,600 columns, and a wildcard 5 levels',
   'order.columns': 'a role sorts by at most 100 columns',
   'sql.characters': 'a request whose SQL is longer than 1,048,576 characters is a 400',
@@ -229,15 +229,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Limited>>> = {
     t.match(await remove(2001), { status: 400, body: { error: /more than 2000 statements/ } })
     t.equal((await remove(3)).status, 200)
   },
-  'key.bytes': async (t, server) => {
-    const owned = (alias: string) =>
-      select(server, { columns: [{ name: 'owned', alias, columns: ['id'] }], where: { id: 2 } }, USER)
-    const longest = 'é'.repeat(31)
-    t.same((await owned(longest)).body, [{ [longest]: [] }])
-    t.equal((await owned('é'.repeat(32))).status, 400)
-    t.match((await graphql(server, `{ ${'a'.repeat(64)}: item { id } }`, USER)).body, {
-      errors: [{ message: /is longer than 63 bytes/ }],
-    })
+  'name.bytes': async (t, server) => {
+    const names = ['é'.repeat(127), 'é'.repeat(128)]
+    const relate = (name: string) => {
+      const using = { manual_configuration: { remote_table: 'item', column_mapping: { id: 'id' } } }
+      return server.query('create_object_relationship', { table: 'item', name, using })
+    }
+    const [longest, longer] = [await relate(names[0] as string), await relate(names[1] as string)]
+    t.equal(longest.status, 200, longest.text)
+    t.match(longer, { status: 400, body: { error: 'a relationship name has at most 255 bytes', path: '$.args.name' } })
   },
   'columns.count': async (t, server) => {
     t.equal((await select(server, { order_by: ids(1600) })).status, 200, 'an admin')
@@ -513,7 +513,7 @@ const PAGES = {
       'Parts of a condition': 'condition.parts',
       'Members of a bulk': 'bulk.members',
       'Statements for related rows in a transaction': 'nested.statements',
-      'Bytes of a key in the result': 'key.bytes',
+      'Bytes of the name of a relationship or computed field': 'name.bytes',
       'Names in a list of columns': 'columns.count',
       'Columns that a role sorts by': 'order.columns',
       'Characters of the generated SQL': 'sql.characters',

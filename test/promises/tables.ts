@@ -35,7 +35,7 @@ const PROMISES = {
   'relationship.using': 'it takes exactly one of foreign_key_constraint_on and manual_configuration',
   'relationship.columns-exist': 'its columns exist, and its other table is tracked',
   'relationship.taken': 'its name is not that of a column, a relationship or a computed field',
-  'relationship.name-length': 'its name has at most 63 bytes',
+  'relationship.name-length': 'its name has at most 255 bytes',
   'relationship.drop': 'a dropped relationship is gone',
   'relationship.drop-missing': 'what is not there cannot be dropped, renamed or commented',
   'relationship.drop-dependents': 'permissions and templates hold a relationship, and are named',
@@ -494,12 +494,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     relationship(
       'object',
       'article',
-      'x'.repeat(64),
+      'x'.repeat(256),
       on('author_id'),
-      refused('parse-failed', 'a relationship name has at most 63 bytes', '$.args.name'),
+      refused('parse-failed', 'a relationship name has at most 255 bytes', '$.args.name'),
     ),
-    relationship('object', 'article', 'x'.repeat(63), on('author_id')),
-    drop('article', 'x'.repeat(63)),
+    relationship('object', 'article', 'x'.repeat(255), on('author_id')),
+    drop('article', 'x'.repeat(255)),
     relationship('object', 'article', '', on('author_id'), { status: 400, like: { path: '$.args.name' } }),
   ],
   'relationship.drop': [
@@ -563,7 +563,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       is([{ comment: 'wrote it' }]),
     ),
   ],
-  'relationship.rename-taken': ['author_id', 'writer', 'x'.repeat(64)].map((new_name) =>
+  'relationship.rename-taken': ['author_id', 'writer', 'x'.repeat(256)].map((new_name) =>
     query(
       'rename_relationship',
       { table: 'article', name: 'writer', new_name },

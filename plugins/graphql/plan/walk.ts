@@ -187,11 +187,7 @@ export class Walker {
       const condition = this.conditionOf(node)
       return condition === undefined || type === undefined || condition === type || condition === 'Node'
     }
-    const fields = fieldsByKey(selections, this.options.fragments, (node) => this.isIncluded(node) && isOn(node))
-    for (const key of fields.keys()) {
-      if (Buffer.byteLength(key) > 63) throw invalid(`the key "${key}" is longer than 63 bytes`, '$.query')
-    }
-    return fields
+    return fieldsByKey(selections, this.options.fragments, (node) => this.isIncluded(node) && isOn(node))
   }
 
   private isIncluded({ directives = [] }: SelectionNode): boolean {

@@ -1,4 +1,5 @@
 import { pluralize, singularize } from 'inflection'
+import { isLongName } from 'rowhouse/plan'
 
 /** Other words for the rows of a table than those that are derived from its name. */
 export interface Words {
@@ -65,11 +66,9 @@ function inflected(name: string, inflect: (word: string) => string): string {
   return name.slice(0, -word.length) + like
 }
 
-/** Names become keys of results, which PostgreSQL truncates. */
-const MAX_BYTES = 63
-
+/** Cuts a name to the length of names in PostgreSQL. */
 function shortened(name: string, suffix = ''): string {
   let short = name
-  while (Buffer.byteLength(short + suffix) > MAX_BYTES) short = short.replace(/.$/su, '')
+  while (isLongName(short + suffix)) short = short.replace(/.$/su, '')
   return short + suffix
 }

@@ -7,6 +7,7 @@ import {
   type Field,
   type GroupValue,
   INT8,
+  isLongName,
   type Names,
   notExists,
   type OrderBy,
@@ -41,6 +42,7 @@ export function planGroups(
     by.set(name, column)
   })
   const values = new Map<string, Column>()
+  const isKey = (name: string) => by.has(name) || shape.columns.some((each) => isValue(each) && each.as === name)
   const of: GroupValue[] = []
   const fields = shape.columns.map((column, i): Field => {
     const here = at(`${path}.columns`, i)
@@ -53,11 +55,11 @@ export function planGroups(
     if (!isValue(column)) throw unexpectedPayload('groups have no relationships', here)
     if (by.has(column.as)) throw unexpectedPayload(`the key "${column.as}" appears twice, also in group_by`, here)
     keys.add(column.as, here)
-    const value = planValue(column, table, names, here)
+    const value = planValue(column, columnName(column.as, i, isKey), table, names, here)
     of.push(value)
     const result = { name: value.key, type: value.type, nullable: value.fn !== 'count' }
-    values.set(value.key, result)
-    return columnField(result)
+    values.set(column.as, result)
+    return columnField(result, column.as)
   })
   const find = (name: string, here: string): Column => {
     const found = by.get(name) ?? values.get(name)
@@ -72,15 +74,24 @@ export function planGroups(
   }
 }
 
+/** Returns the name of the column of an aggregate: its key, or a number if PostgreSQL would cut the key. */
+function columnName(key: string, index: number, isTaken: (name: string) => boolean): string {
+  if (!isLongName(key)) return key
+  let name = String(index)
+  while (isTaken(name)) name += '_'
+  return name
+}
+
 type Find = (name: string, path: string) => Column
 
 function planValue(
-  { fn, column: name, distinct, as }: ValueShape,
+  { fn, column: name, distinct }: ValueShape,
+  key: string,
   table: Table,
   names: Names,
   path: string,
 ): GroupValue {
-  if (name === undefined) return { key: as, fn, distinct, sorted: false, type: INT8 }
+  if (name === undefined) return { key, fn, distinct, sorted: false, type: INT8 }
   const here = at(path, fn)
   const column = names.column(table, name, 'select', here)
   const type = aggregateType(fn, column.type)
@@ -90,7 +101,7 @@ function planValue(
   }
   if (distinct) refuseUnsorted(column, 'distinct', here)
   const isList = fn === 'array_agg' || fn === 'jsonb_agg'
-  return { key: as, fn, column: column.name, distinct, sorted: isList && comparesAlways(column.type), type }
+  return { key, fn, column: column.name, distinct, sorted: isList && comparesAlways(column.type), type }
 }
 
 function planOrder({ path: [name = '', ...more], direction, nulls }: OrderShape, find: Find, path: string): OrderBy {

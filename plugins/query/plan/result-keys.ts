@@ -8,7 +8,6 @@ export class ResultKeys {
   add(key: string, path: string): void {
     if (key === '') throw unexpectedPayload('an alias must not be empty', path)
     if (this.seen.has(key)) throw unexpectedPayload(`the key "${key}" appears twice`, path)
-    if (Buffer.byteLength(key) > 63) throw unexpectedPayload(`the key "${key}" is longer than 63 bytes`, path)
     this.seen.add(key)
   }
 }
