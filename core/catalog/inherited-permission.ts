@@ -58,7 +58,7 @@ function inherited(
 ): Partial<RolePermissions> {
   // Also one that is inconsistent, or for backend requests only, replaces what would be inherited.
   const hasOwn = (type: PermissionType) => table.permissions.has(permissionKey(role, type))
-  const select = united(hasOwn('select') ? [] : parts.flatMap((part) => part.select ?? []), filters)
+  const select = united(hasOwn('select') ? [] : parts, filters)
   const agreed = (type: 'insert' | 'update' | 'delete') => {
     if (hasOwn(type)) return undefined
     const givers = parts.filter((part) => part[type] !== undefined)
@@ -77,7 +77,8 @@ function inherited(
 }
 
 /** Returns a permission to select the rows that any of some selects, and in each row the cells that any of them gives. */
-function united(all: readonly SelectPermission[], { filters, store }: Filters): SelectPermission | undefined {
+function united(parts: readonly RolePermissions[], { filters, store }: Filters): SelectPermission | undefined {
+  const all = parts.flatMap(({ select }) => select ?? [])
   const [first] = all
   if (!first || all.length === 1) return first
   const filterOf = (places: readonly number[]) => anyOf(places.map((place) => filters[place] as BoolExp))
@@ -97,7 +98,9 @@ function united(all: readonly SelectPermission[], { filters, store }: Filters): 
     // An aggregate is about all rows, also those of a part that may not aggregate.
     aggregations: all.every(({ aggregations }) => aggregations),
     computedFields,
-    ...(masks.length > 0 ? { masks: Object.fromEntries(masks) } : {}),
+    ...(masks.length > 0
+      ? { masks: Object.fromEntries(masks), parts: parts.flatMap(({ role, select }) => (select ? role : [])) }
+      : {}),
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type DeletePermission,
   maskOf,
   permissionsOf,
+  type SelectPermission,
   type Table,
   tableKey,
   tableName,
@@ -26,6 +27,9 @@ import {
   type Grouping,
   type Insert,
   isConstant,
+  type Join,
+  type Joined,
+  type Link,
   type Masks,
   type OnConflict,
   type Op,
@@ -183,19 +187,48 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     )
   }
 
+  /**
+   * Returns which of the joined rows an inherited role may know to belong together: it sees the columns of both rows that join
+   * them, or one of the roles that it inherits from sees both rows.
+   */
+  const linked = ({ on }: Joined, table: Table | undefined, ref: TableRef): Pick<Joined, 'links'> => {
+    const remote = catalog.tables.get(tableKey(ref))
+    if (!table || !remote || on.length === 0) return {}
+    const links = linksOf(key, on, table, remote)
+    return links.length > 0 ? { links } : {}
+  }
+  const linksOf = (holder: string, on: Join, table: Table, remote: Table): readonly Link[] => {
+    const [own, other] = [table, remote].map((each) => permissionsOf(each, holder)?.select)
+    const hidden = (select: SelectPermission | undefined, names: readonly string[]) =>
+      names.flatMap((name) => (select && maskOf(select, name)) ?? []).map(filter)
+    const outer = hidden(own, on.map(([name]) => name)) // prettier-ignore
+    const inner = hidden(other, on.map(([, name]) => name)) // prettier-ignore
+    if (outer.length + inner.length === 0) return []
+    const parts = [...new Set([...(own?.parts ?? []), ...(other?.parts ?? [])])].flatMap((part): readonly Link[] => {
+      const [sees, seesOther] = [table, remote].map((each) => permissionsOf(each, part)?.select)
+      if (!sees || !seesOther) return []
+      const both = { outer: filter(sees.filter), inner: filter(seesOther.filter) }
+      const links = linksOf(part, on, table, remote)
+      if (links.length === 0) return [both]
+      return links.map((link) => ({ outer: and([both.outer, link.outer]), inner: and([both.inner, link.inner]) }))
+    })
+    return [{ outer: and(outer), inner: and(inner) }, ...parts]
+  }
+
   const fields = <F extends Field>(all: readonly F[], table: Table | undefined): readonly F[] =>
     all.map((field) => {
       switch (field.kind) {
         case 'constant':
           return field
         case 'relation':
-          return { ...field, read: field.computed === undefined ? read(field.read) : computedRows(field, table) }
+          if (field.computed !== undefined) return { ...field, read: computedRows(field, table) }
+          return { ...field, ...linked(field, table, field.read.table), read: read(field.read) }
         case 'aggregate':
-          return { ...field, read: aggregate(field.read) }
+          return { ...field, ...linked(field, table, field.read.table), read: aggregate(field.read) }
         case 'condition':
           throw new Error('a condition as a result')
         case 'connection':
-          return { ...field, read: connection(field.read) }
+          return { ...field, ...linked(field, table, field.read.table), read: connection(field.read) }
         case 'opaque':
           if (!table) throw new Error('a value outside a table')
           return { ...field, of: opaque(field.of, table) }
@@ -221,10 +254,10 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       if (by.from) checkCall(by.from, names.computedField(table, by.computed as string, '$.args'))
       const remote = aggregable(by.table)
       const of = by.of.fn === 'count' ? by.of : shown(remote, by.of)
-      return { ...by, of, where: selectFilter(remote) }
+      return { ...by, ...linked(by, table, by.table), of, where: selectFilter(remote) }
     }
     const remote = tableFor(by.table, 'select')
-    return { ...by, where: selectFilter(remote), by: target(by.by, remote) }
+    return { ...by, ...linked(by, table, by.table), where: selectFilter(remote), by: target(by.by, remote) }
   }
 
   /** Authorizes a client's condition: columns must be selectable, and rows of other tables visible. */
@@ -253,13 +286,14 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       case 'exists': {
         if (exp.on.length === 0) throw permissionDenied('$exists may be used in permissions only', '$.args.where')
         const remote = tableFor(exp.table, 'select')
-        return { ...exp, where: guard(selectFilter(remote), condition(exp.where, remote), remote, catalog) }
+        const where = guard(selectFilter(remote), condition(exp.where, remote), remote, catalog)
+        return { ...exp, ...linked(exp, table, exp.table), where }
       }
       case 'aggregate': {
         const remote = aggregable(exp.table)
         columns(remote, exp.columns, 'select')
         const where = guard(selectFilter(remote), condition(exp.where, remote), remote, catalog)
-        return { ...exp, where, ...masksFor(remote, exp.columns) }
+        return { ...exp, ...linked(exp, table, exp.table), where, ...masksFor(remote, exp.columns) }
       }
     }
   }

@@ -79,6 +79,17 @@ export const isRange = ({ kind }: SqlType): boolean => kind === 'range' || kind 
 /** Column pairs, outer column first. Empty: not correlated. */
 export type Join = readonly (readonly [outer: string, inner: string])[]
 
+/** How rows of another table belong to a row. */
+export interface Joined {
+  readonly on: Join
+  /** Of these pairs of conditions on the two rows, one must hold. Inserted by `authorize`. Absent: no more than `on`. */
+  readonly links?: readonly Link[]
+}
+export interface Link {
+  readonly outer: BoolExp
+  readonly inner: BoolExp
+}
+
 /** The source of a statement parameter. Plans contain slots, never values. */
 export type Operand =
   | { readonly kind: 'value'; readonly slot: number; readonly type: SqlType; readonly path: string }
@@ -205,12 +216,11 @@ export type BoolExp =
   /** Evaluated only on rows that satisfy `by`; unknown for others. Inserted by `authorize`. */
   | { readonly kind: 'guarded'; readonly by: BoolExp; readonly of: BoolExp }
   /** Some row of `table` joins and satisfies `where`. */
-  | { readonly kind: 'exists'; readonly table: TableRef; readonly on: Join; readonly where: BoolExp }
+  | (Joined & { readonly kind: 'exists'; readonly table: TableRef; readonly where: BoolExp })
   /** An aggregate of the rows of `table` that join and satisfy `where`. */
-  | {
+  | (Joined & {
       readonly kind: 'aggregate'
       readonly table: TableRef
-      readonly on: Join
       readonly where: BoolExp
       readonly fn: 'count' | 'bool_and' | 'bool_or'
       /** Columns whose values to count, or the one boolean column; empty: counts rows. */
@@ -219,7 +229,7 @@ export type BoolExp =
       readonly distinct: boolean
       /** Condition on a row whose only column, `value`, is the result. */
       readonly is: BoolExp
-    }
+    })
 export type ColumnOp = 'eq' | 'ne' | 'gt' | 'lt' | 'gte' | 'lte'
 
 /** Conditions on rows in which a role sees some columns, by column. They are null in other rows. */
@@ -268,14 +278,13 @@ export type Field =
    * Rows of another table. `on` is empty when they do not depend on columns of the row. `computed` is the name of the
    * field whose function returns them.
    */
-  | {
+  | (Joined & {
       readonly kind: 'relation'
       readonly key: string
-      readonly on: Join
       readonly computed?: string
       readonly read: Read
-    }
-  | { readonly kind: 'aggregate'; readonly key: string; readonly on: Join; readonly read: Aggregate }
+    })
+  | (Joined & { readonly kind: 'aggregate'; readonly key: string; readonly read: Aggregate })
   /**
    * Whether a condition holds for the row: true, false or null. Not available to clients. `rule`: in an upsert it is
    * about inserted or updated rows only, and true for others.
@@ -286,7 +295,7 @@ export type Field =
       readonly is: BoolExp
       readonly rule?: 'inserted' | 'updated'
     }
-  | { readonly kind: 'connection'; readonly key: string; readonly on: Join; readonly read: Connection }
+  | (Joined & { readonly kind: 'connection'; readonly key: string; readonly read: Connection })
 
 /** What a global id or a cursor says: a JSON array of constants and of values of the row, encoded in base64. */
 export type Opaque = readonly (
@@ -307,19 +316,17 @@ export type OrderTarget =
       readonly query: Operand
       readonly language?: Operand
     }
-  | {
+  | (Joined & {
       readonly kind: 'related'
       readonly table: TableRef
-      readonly on: Join
       /** `TRUE` until `authorize` inserts the row filter of the related table. */
       readonly where: BoolExp
       readonly by: OrderTarget
-    }
+    })
   /** An aggregate of the rows of an array relationship, or of those that the function of a computed field returns. */
-  | {
+  | (Joined & {
       readonly kind: 'aggregate'
       readonly table: TableRef
-      readonly on: Join
       readonly from?: FunctionCall
       /** Name of the computed field. */
       readonly computed?: string
@@ -328,7 +335,7 @@ export type OrderTarget =
       readonly of:
         | { readonly fn: 'count' }
         | { readonly fn: AggregateFn; readonly column: string; readonly mask?: BoolExp }
-    }
+    })
 export interface OrderBy {
   readonly by: OrderTarget
   readonly direction?: 'asc' | 'desc'

@@ -11,7 +11,7 @@ import {
   type GroupValue,
   isGeo,
   isLongName,
-  type Join,
+  type Joined,
   type Masks,
   type Opaque,
   type OrderBy,
@@ -89,7 +89,8 @@ export class Printer {
   }
 
   private matching(rows: List, t: Sql, outer: Outer | undefined): readonly Sql[] {
-    const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
+    const own = this.condition(rows.where, t)
+    const where = outer ? this.joined(outer, outer.alias, t, own) : [own]
     return rows.from?.single ? [...where, sql`(not ${t}.* is null)`] : where
   }
 
@@ -221,17 +222,17 @@ export class Printer {
         return version(field, t)
       case 'relation': {
         const { read } = field
-        const selected = this.select(read, { alias: t, on: field.on })
+        const selected = this.select(read, { ...joinOf(field), alias: t })
         // A list of lists is no array.
         const rows = read.values ? values(selected, read.fields) : this.row(selected, read.fields)
         return read.single ? sql`(${rows})` : sql`array(${rows})`
       }
       case 'aggregate':
-        return sql`(${this.aggregate(field.read, { alias: t, on: field.on })})`
+        return sql`(${this.aggregate(field.read, { ...joinOf(field), alias: t })})`
       case 'condition':
         return this.condition(field.is, t)
       case 'connection':
-        return sql`(${this.connection(field.read, { alias: t, on: field.on })})`
+        return sql`(${this.connection(field.read, { ...joinOf(field), alias: t })})`
       case 'opaque':
         return this.opaque(field.of, t)
     }
@@ -443,13 +444,13 @@ export class Printer {
         )
       case 'exists': {
         const inner = this.alias()
-        const where = [...this.joined(exp.on, t, inner), this.condition(exp.where, inner)]
+        const where = this.joined(exp, t, inner, this.condition(exp.where, inner))
         return sql`exists (select 1 from ${tableText(exp.table)} ${inner}${this.where(where)})`
       }
       case 'aggregate': {
         const inner = this.alias()
         const outer = this.alias()
-        const where = [...this.joined(exp.on, t, inner), this.condition(exp.where, inner)]
+        const where = this.joined(exp, t, inner, this.condition(exp.where, inner))
         const cell = (name: string) => this.cell(name, exp.masks, inner)
         const [column] = exp.columns.map(cell)
         const value =
@@ -474,8 +475,14 @@ export class Printer {
     return parts.length ? sql` where ${join(parts, sql` and `)}` : sql``
   }
 
-  private joined(on: Join, outer: Sql, inner: Sql): readonly Sql[] {
-    return on.map(([left, right]) => sql`${inner}.${ident(right)} = ${outer}.${ident(left)}`)
+  /** Prints the conditions on rows that are joined. Those of requests are evaluated on rows that belong together only. */
+  private joined({ on, links }: Joined, outer: Sql, inner: Sql, where: Sql): readonly Sql[] {
+    const joins = on.map(([left, right]) => sql`${inner}.${ident(right)} = ${outer}.${ident(left)}`)
+    if (!links) return [...joins, where]
+    const either = links.map(
+      (link) => sql`${this.condition(link.outer, outer)} and ${this.condition(link.inner, inner)}`,
+    )
+    return [...joins, sql`case when ${join(either, sql` or `)} then ${where} end`]
   }
 
   private order(order: OrderBy, t: Sql): Sql {
@@ -491,7 +498,7 @@ export class Printer {
       return sql`ts_rank(${vector}, ${toQuery(query as Sql, language)})`
     }
     const inner = this.alias()
-    const where = [...this.joined(by.on, t, inner), this.condition(by.where, inner)]
+    const where = this.joined(by, t, inner, this.condition(by.where, inner))
     if (by.kind === 'aggregate') {
       const value = by.of.fn === 'count' ? sql`count(*)` : sql`${FUNCTIONS[by.of.fn]}(${this.columnOf(by.of, inner)})`
       const rows = by.from ? this.call(by.from, t) : tableText(by.table)
@@ -521,10 +528,11 @@ export const version = ({ column }: { readonly column: string }, t: Sql): Sql =>
 /** What reads, aggregates and connections have in common. */
 type List = Omit<Read, 'kind' | 'fields' | 'single'>
 
-interface Outer {
+interface Outer extends Joined {
   readonly alias: Sql
-  readonly on: Join
 }
+
+const joinOf = ({ on, links }: Joined): Joined => (links ? { on, links } : { on })
 
 /** Prints the values of the only field of rows as JSON. */
 export function values(rows: Sql, [field]: readonly Field[]): Sql {

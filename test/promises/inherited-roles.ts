@@ -10,6 +10,7 @@ const PROMISES = {
   'inherit.conditions': 'conditions, sorts, groups and aggregates use only the cells that the role sees',
   'inherit.graphql': 'columns that some rows lack are nullable in GraphQL, and pages by them are complete',
   'inherit.no-limit': 'a part without a limit gives none',
+  'inherit.relationships': 'rows are joined by a cell that is null for the role only where one of its parts sees both',
   'inherit.foreign-keys': 'foreign keys that are visible in some rows only tell nothing of the others',
   'inherit.limit': 'the largest limit of the parts applies, and aggregates need all of them',
   'inherit.inherited': 'an admin sees what roles inherit, from which roles, and which cells are null in some rows',
@@ -28,6 +29,11 @@ const ANNA: As = { role: 'editor', variables: { 'x-service-user-id': '1' } }
 const AUTHOR: As = { ...ANNA, role: 'author' }
 
 const inherit = (role: string, ...roles: string[]): Request => ({ type: 'set_role_inheritance', args: { role, roles } })
+
+const relationTo = (table: string, name: string, kind: 'object' | 'array', to: unknown): Request => ({
+  type: `create_${kind}_relationship`,
+  args: { table, name, using: { foreign_key_constraint_on: to } },
+})
 
 /** Starts anew: authors see their own articles with the fee, reviewers those that are submitted with the score. */
 async function magazine(server: TestServer, ...more: readonly Request[]): Promise<void> {
@@ -145,6 +151,67 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const count = async (role: string) => (await ask(server, 'select', { columns: ['id'] }, { ...ANNA, role })).length
 
     t.same([await count('clerk'), await count('both')], [1, 4])
+  },
+  'inherit.relationships': async (t, server) => {
+    await magazine(server)
+    await server.must('run_sql', {
+      sql: `create table doctor (id int primary key, name text); insert into doctor values (1, 'oncology'), (2, 'cardiology');
+        create table visit (id int primary key, patient int, doctor int references doctor);
+        insert into visit values (7, 1, 1), (8, 2, 2), (9, 3, 1)`,
+    })
+    const columns = ['id', 'doctor']
+    await server.must('bulk', [
+      track('doctor'),
+      track('visit'),
+      relationTo('visit', 'doc', 'object', 'doctor'),
+      relationTo('doctor', 'visits', 'array', { table: 'visit', column: 'doctor' }),
+      permit('select', 'visit', 'desk', { columns: ['id'], filter: {}, allow_aggregations: true }),
+      permit('select', 'visit', 'patient', {
+        columns,
+        filter: { patient: 'X-Service-User-Id' },
+        allow_aggregations: true,
+      }),
+      permit('select', 'doctor', 'patient', { columns: ['id', 'name'], filter: {} }),
+      permit('select', 'visit', 'ward', { columns: ['id'], filter: { id: { $ne: 9 } } }),
+      permit('select', 'doctor', 'ward', { columns: ['name'], filter: {} }),
+      inherit('both', 'desk', 'patient'),
+      inherit('three', 'both', 'ward'),
+    ])
+    const as = (role: string) => ({ role, variables: { 'x-service-user-id': '2' } })
+    const ids = async (role: string, table: string, where: object) =>
+      (await server.query('select', { table, columns: ['id'], where, order_by: ['id'] }, as(role))).body.map(
+        ({ id }: { id: number }) => id,
+      )
+    const doc = { name: 'doc', columns: ['name'] }
+    const rows = async (role: string) =>
+      (await server.query('select', { table: 'visit', columns: [...columns, doc], order_by: ['id'] }, as(role))).body
+
+    const [cardiology, oncology] = [{ name: 'cardiology' }, { name: 'oncology' }]
+    t.same(await rows('both'), [
+      { id: 7, doctor: null, doc: null },
+      { id: 8, doctor: 2, doc: cardiology },
+      { id: 9, doctor: null, doc: null },
+    ])
+    t.same(await rows('three'), [
+      { id: 7, doctor: null, doc: oncology },
+      { id: 8, doctor: 2, doc: cardiology },
+      { id: 9, doctor: null, doc: null },
+    ])
+    t.same(await ids('both', 'visit', { doc: { name: { $ne: '' } } }), [8])
+    t.same(await ids('three', 'visit', { doc: { name: { $ne: '' } } }), [7, 8])
+    t.same(await ids('both', 'doctor', { visits: {} }), [2])
+    const sorted = { table: 'visit', columns: ['id'], order_by: ['-doc.name', 'id'] }
+    t.same((await server.query('select', sorted, as('both'))).body, [{ id: 7 }, { id: 9 }, { id: 8 }])
+    const document = '{ doctor(order_by: {id: asc}) { name visits { id } visits_aggregate { aggregate { count } } } }'
+    const answer = await server.fetch(
+      '/v1/graphql',
+      { method: 'POST', body: JSON.stringify({ query: document }) },
+      as('both'),
+    )
+    t.same(answer.body.data.doctor, [
+      { ...oncology, visits: [], visits_aggregate: { aggregate: { count: 0 } } },
+      { ...cardiology, visits: [{ id: 8 }], visits_aggregate: { aggregate: { count: 1 } } },
+    ])
   },
   'inherit.foreign-keys': async (t, server) => {
     await magazine(server)

@@ -1,3 +1,5 @@
+import { INHERITED } from './generate.js'
+
 /** A naive copy of what the server should do with rows held in memory: three-valued logic, permissions, writes. */
 export type Value = number | string | boolean | null
 export type Row = Record<string, Value>
@@ -83,7 +85,27 @@ export function related(model: Model, relation: Relation, row: Row, caller: Call
   const joined = remote.rows.filter(
     (other) => other[relation.remote] !== null && other[relation.remote] === row[relation.local],
   )
-  return role === undefined ? joined : joined.filter((other) => visible(model, remote, other, caller))
+  if (role === undefined) return joined
+  return joined.filter((other) => visible(model, remote, other, caller) && linked(model, relation, row, other, caller))
+}
+
+/**
+ * Whether the caller may know that two rows belong together: an inherited role sees the cells that join them, or a role that it
+ * inherits from sees both rows, and may know it.
+ */
+function linked(model: Model, relation: Relation, row: Row, other: Row, caller: Caller): boolean {
+  const remote = model[relation.table] as TableModel
+  const table = Object.values(model).find(({ relations }) => Object.values(relations).includes(relation)) as TableModel
+  const isHidden = (of: TableModel, each: Row, column: string) => {
+    const columns = of.permissions[caller.role]?.select?.columns
+    return columns?.includes(column) === true && seen(model, of, each, caller)[column] === null && each[column] !== null
+  }
+  if (!isHidden(table, row, relation.local) && !isHidden(remote, other, relation.remote)) return true
+  return (INHERITED[caller.role] ?? []).some((role) => {
+    const part = { ...caller, role }
+    const isSeen = visible(model, table, row, part) && visible(model, remote, other, part)
+    return isSeen && linked(model, relation, row, other, part)
+  })
 }
 
 export function visible(model: Model, table: TableModel, row: Row, caller: Caller): boolean {

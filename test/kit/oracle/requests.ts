@@ -96,7 +96,7 @@ function project(
       model,
       column,
       model[relation.table] as TableModel,
-      related(model, relation, row, caller),
+      related(model, relation, row, caller, caller.role),
       caller,
     )
     return [column.name, relation.single ? (rows[0] ?? null) : rows]
