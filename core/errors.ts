@@ -105,7 +105,10 @@ export const ERRORS = {
     503,
     'The request writes, and the database is a standby. Send it to a server of the primary; `Retry-After` is for a failover.',
   ],
-  unavailable: [503, 'The database is down, or all connections are busy. Retry after `Retry-After` seconds.'],
+  unavailable: [
+    503,
+    'The database is down, all connections are busy, or it lacks disk space or memory; the message says which. Retry after `Retry-After` seconds.',
+  ],
   'too-busy': [503, 'The server handles `http.maxConcurrentRequests` requests already.'],
   'compile-failed': [503, 'The request could not be compiled in time (`compile.timeoutMs`).'],
   storage_unavailable: [503, 'Filestore: the store is full or cannot be reached.'],
@@ -259,12 +262,15 @@ export const unexpectedKey = (key: string, known: readonly string[], path: strin
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message || String((error as { readonly code?: string }).code) : String(error)
 
-/** @param message defaults to one that `isOutage` recognises */
-export const unavailable = (cause: unknown, message: string = AWAY): ServiceError =>
-  serviceError('unavailable', message, '$', { cause, retryAfter: 1 })
+/**
+ * @param message defaults to one that `isOutage` recognises
+ * @param internal PostgreSQL's own message, if it has one
+ */
+export const unavailable = (cause: unknown, message: string = AWAY, internal?: unknown): ServiceError =>
+  serviceError('unavailable', message, '$', { cause, internal, retryAfter: 1 })
 
 const AWAY = 'the database is not available right now'
 
-/** Returns whether an error only says that the database is unavailable. The breaker logs that once. */
+/** Returns whether an error only says that the connection to the database is lost, or that there is none. */
 export const isOutage = (error: unknown): boolean =>
   error instanceof ServiceError && error.code === 'unavailable' && error.message === AWAY

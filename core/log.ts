@@ -1,5 +1,5 @@
 import { destination as file, type DestinationStream, type Level, type LogFn, type Logger, pino } from 'pino'
-import { isOutage } from './errors.js'
+import { isOutage, messageOf, ServiceError } from './errors.js'
 import type { LogLines } from './log-lines.js'
 
 export type { Logger } from 'pino'
@@ -26,21 +26,72 @@ export function createLogger({ level, destination = standardError, recent, proce
       timestamp: time,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },
-      hooks: { logMethod: quietInOutage },
+      hooks: { logMethod: calmly() },
     },
     recent ? both(recent, destination) : destination,
   )
 }
 
-/** Moves what failed only because the database is unavailable to level debug, so that an outage does not flood the log. */
-function quietInOutage(this: Logger, args: Parameters<LogFn>, write: LogFn, level: number): void {
-  const [fields] = args as readonly unknown[]
-  const isOfOutage = typeof fields === 'object' && fields !== null && 'err' in fields && isOutage(fields.err)
-  if (isOfOutage && level > DEBUG) this.debug(...args)
-  else write.apply(this, args)
+/** Key of the lines that say whether the database is out of reach. The circuit breaker writes them. */
+export const OUTAGE = Symbol('outage')
+
+/**
+ * Returns a hook for errors (`err`) that mean "busy", "unavailable" or "too late" (503 and 504), which come in crowds.
+ * Such a line is at most a warning, has the reason instead of the stack, and comes once a second for each reason. One
+ * about a lost connection waits whether the circuit breaker opens, whose own line then says it for all.
+ */
+function calmly() {
+  const crowds = new Map<string, { readonly until: number; omitted: number }>()
+  let isOut = false
+  let outages = 0
+
+  return function (this: Logger, args: Parameters<LogFn>, write: LogFn, level: number): void {
+    const [fields, message] = args as unknown as readonly [unknown, string?]
+    if (typeof fields !== 'object' || fields === null) return write.apply(this, args)
+    if (OUTAGE in fields) {
+      isOut = fields[OUTAGE] === true
+      if (isOut) outages++
+    }
+    if (level <= DEBUG || !('err' in fields) || !isPassing(fields.err)) return write.apply(this, args)
+    const { err, ...others } = fields as { readonly err: ServiceError }
+    const isLost = isOutage(err)
+    if (isLost && isOut) return this.debug(...args)
+    const { code, cause } = err
+    const sqlstate = sqlstateOf(cause)
+    const reason = `${message} ${code} ${sqlstate ?? err.message}`
+    const now = performance.now()
+    const last = crowds.get(reason)
+    if (last && now < last.until) {
+      last.omitted++
+      return
+    }
+    if (crowds.size >= MAX_REASONS) crowds.clear()
+    const crowd = { until: now + (isLost ? DECIDED_MS : CALM_MS), omitted: 0 }
+    crowds.set(reason, crowd)
+    const why = { code, sqlstate, error: err.message, cause: cause === undefined ? undefined : messageOf(cause) }
+    const say = (omitted = 0) =>
+      this[level < WARN ? 'info' : 'warn']({ ...others, ...why, ...(omitted > 0 ? { omitted } : {}) }, message)
+    if (!isLost) return say(last?.omitted)
+    const before = outages
+    setTimeout(() => {
+      if (outages === before) say(crowd.omitted)
+      crowds.delete(reason)
+    }, DECIDED_MS).unref()
+  }
 }
 
 const DEBUG = 20
+const WARN = 40
+const CALM_MS = 1000
+/** Longer than the breaker takes to open. */
+const DECIDED_MS = 3000
+const MAX_REASONS = 100
+
+const isPassing = (error: unknown): boolean =>
+  error instanceof ServiceError && (error.status === 503 || error.status === 504)
+
+const sqlstateOf = (error: unknown): string | undefined =>
+  error instanceof Error && 'severity' in error && 'code' in error ? String(error.code) : undefined
 
 const both = (recent: LogLines, destination: DestinationStream): DestinationStream => ({
   write(line) {

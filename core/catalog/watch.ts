@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { type Database, isConnectionError } from '../db/database.js'
+import type { Database } from '../db/database.js'
+import { isConnectionError } from '../db/sqlstates.js'
 import { CHANNEL } from './change.js'
 import { messageOf } from '../errors.js'
 

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type Database, isConnectionError, openDatabase, withClient } from '../db/database.js'
+import { type Database, openDatabase, withClient } from '../db/database.js'
+import { isConnectionError } from '../db/sqlstates.js'
 import { asPlugin } from '../host/check-shape.js'
 import { ConfigError } from '../host/config.js'
 import type { Builtins, Loaded } from '../host/load.js'

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isConnectionError, isSilence } from '../db/database.js'
+import { isSilence } from '../db/database.js'
 import { isConflict, isStale } from '../db/errors.js'
 import type { Job, Lane } from '../db/lane.js'
+import { isConnectionError } from '../db/sqlstates.js'
 import type { Snapshots } from './snapshots.js'
 
 const TRIES = 3

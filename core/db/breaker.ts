@@ -3,6 +3,7 @@ import pg from 'pg'
 import type { Logger } from 'pino'
 import type { Metrics } from '../metrics.js'
 import { messageOf, unavailable } from '../errors.js'
+import { OUTAGE } from '../log.js'
 
 /**
  * A circuit breaker: while the database is unavailable, requests fail immediately instead of waiting for a connection.
@@ -59,10 +60,13 @@ export function createBreaker({ probe, heard }: Evidence, log: Logger, metrics?:
     'max',
   )
 
+  /** Silences what requests say of the outage. That of a standby concerns none: the primary answers them. */
+  const outage = (isOut: boolean) => (metrics ? { [OUTAGE]: isOut } : {})
+
   function report(message: string): void {
     loggedAt = performance.now()
     const ms = openSince === undefined ? 0 : loggedAt - openSince
-    log.warn({ ...(ms > 0 ? { ms: Math.round(ms) } : {}), error: messageOf(cause) }, message)
+    log.warn({ ...outage(true), ...(ms > 0 ? { ms: Math.round(ms) } : {}), error: messageOf(cause) }, message)
   }
 
   function open(): void {
@@ -77,7 +81,7 @@ export function createBreaker({ probe, heard }: Evidence, log: Logger, metrics?:
 
   function shut(): void {
     if (openSince === undefined) return
-    log.warn({ ms: Math.round(performance.now() - openSince) }, 'the database is available again')
+    log.warn({ ...outage(false), ms: Math.round(performance.now() - openSince) }, 'the database is available again')
     openSince = undefined
   }
 

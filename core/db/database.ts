@@ -3,7 +3,7 @@ import pg from 'pg'
 import type { Logger } from 'pino'
 import { type Breaker, CONNECT_MS, createBreaker, isAnswer } from './breaker.js'
 import { limitAnswers, socketOf } from './limit-answers.js'
-import { ServiceError, unavailable } from '../errors.js'
+import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import { connectionTo, hostOf } from './hosts.js'
 import { ownsSession } from './prepared.js'
@@ -12,6 +12,7 @@ import type { Metrics } from '../metrics.js'
 import { traced } from '../tracing.js'
 import type { DatabaseConfig } from './config.js'
 import { type PoolSizes, poolSizes } from './pool-sizes.js'
+import { isConnectionError, noConnection } from './sqlstates.js'
 
 export interface Pool extends pg.Pool {
   readonly breaker: Breaker
@@ -327,7 +328,7 @@ export async function withDirectClient<T>(
   breaker.check()
   const client = await connect(purpose).catch((cause: unknown) => {
     breaker.failed()
-    throw unavailable(cause)
+    throw noConnection(cause)
   })
   limitAnswers(client, config.maxAnswerBytes)
   try {
@@ -349,7 +350,10 @@ export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
     )
   } catch (cause) {
     pool.breaker.failed()
-    throw unavailable(cause, cause instanceof WaitOver && pool.connected.size >= pool.totalCount ? ALL_BUSY : undefined)
+    throw noConnection(
+      cause,
+      cause instanceof WaitOver && pool.connected.size >= pool.totalCount ? ALL_BUSY : undefined,
+    )
   } finally {
     pool.waited(purpose, performance.now() - since)
   }
@@ -426,21 +430,3 @@ export async function inTransaction<T>(
     throw error
   }
 }
-
-/** Returns whether the connection failed rather than the statement, so that it must not return to the pool. */
-export function isConnectionError(error: unknown): boolean {
-  const cause = error instanceof ServiceError ? error.cause : error
-  if (!(cause instanceof Error)) return false
-  const state = sqlState(cause)
-  if (state === undefined)
-    return !(cause instanceof ServiceError) && CONNECTION_LOST.test(cause.message + codeOf(cause))
-  return /^(08|57P|53|25006)/.test(state)
-}
-const CONNECTION_LOST =
-  /Connection terminated|Client has encountered|not queryable|timeout|ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENOENT|EHOSTUNREACH/i
-
-function sqlState(error: unknown): string | undefined {
-  return error instanceof pg.DatabaseError ? error.code : undefined
-}
-
-const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : '')

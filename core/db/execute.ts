@@ -2,9 +2,10 @@ import type { ClientBase } from 'pg'
 import type { Compiled, Prepared } from '../compile/compile.js'
 import { bind } from '../sql/bind.js'
 import { CellQuery } from './cell-query.js'
-import { cancel, type Database, inTransaction, isConnectionError, type Pool, withClient } from './database.js'
+import { cancel, type Database, inTransaction, type Pool, withClient } from './database.js'
 import { clientError } from './errors.js'
 import type { Execution, Lane } from './lane.js'
+import { isConnectionError } from './sqlstates.js'
 import { plainSource, readRows } from './stream.js'
 
 /** Runs each request on its own pooled connection, with `pg` and `pg-query-stream`. */

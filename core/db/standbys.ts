@@ -3,10 +3,11 @@ import type pg from 'pg'
 import type { Logger } from '../log.js'
 import type { Metrics } from '../metrics.js'
 import { isTracing } from '../tracing.js'
-import { type Database, isConnectionError, isSilence, type Pool, withClient } from './database.js'
+import { type Database, isSilence, type Pool, withClient } from './database.js'
 import { isOfRecovery, isStale } from './errors.js'
 import { hostOf } from './hosts.js'
 import type { Job, Lane } from './lane.js'
+import { isConnectionError, isTrouble } from './sqlstates.js'
 import { formatPosition, type Position, readPosition } from './wal-position.js'
 
 /** What is known of a standby. */
@@ -326,7 +327,11 @@ function unlessSilent<T>(
 }
 
 const isOfStandby = (error: unknown): boolean =>
-  error instanceof Silent || (isConnectionError(error) && !isSilence(error)) || isStale(error) || isOfRecovery(error)
+  error instanceof Silent ||
+  (isConnectionError(error) && !isSilence(error)) ||
+  isTrouble(error) ||
+  isStale(error) ||
+  isOfRecovery(error)
 
 const STRANGER = 'it does not follow the primary'
 

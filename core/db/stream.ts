@@ -4,10 +4,11 @@ import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { serviceError } from '../errors.js'
 import { ReaderClock } from '../reader-clock.js'
-import { cancel, checkOut, type Database, isConnectionError, isPooled, type Pool } from './database.js'
+import { cancel, checkOut, type Database, isPooled, type Pool } from './database.js'
 import { clientError } from './errors.js'
 import type { Job } from './lane.js'
 import { type RowBatch, type RowBatches, rowOf } from './row-messages.js'
+import { isConnectionError } from './sqlstates.js'
 
 /** Most rows of a small answer, and its size. */
 const BATCH = 1000

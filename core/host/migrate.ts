@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg, { type ClientBase } from 'pg'
 import { inTransaction } from '../db/database.js'
-import { placeIn } from '../db/errors.js'
+import { placeIn } from '../db/sqlstates.js'
 import type { Migration } from '../catalog/schema.js'
 
 /** The migrations of one owner: `core`, or a plugin. */

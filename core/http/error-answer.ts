@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
-import { isOutage, messageOf, ServiceError, serviceError } from '../errors.js'
+import { ServiceError, serviceError } from '../errors.js'
 import { internalFor } from '../session.js'
 import { reset } from './traffic.js'
 import type { PluginRoutes } from './router.js'
@@ -61,12 +61,8 @@ function toServiceError(ctx: Context, thrown: unknown): ServiceError {
   const error =
     thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
   ctx.state.code = error.code
-  const { code, status, cause } = error
-  const { log } = ctx.state
-  // Busy or unavailable for now: no fault whose stack would help.
-  if (status === 503 && !isOutage(thrown)) {
-    log.warn({ code, error: error.message, cause: cause && messageOf(cause) }, 'request failed')
-  } else if (status >= 500) log.error({ err: thrown, code }, 'request failed')
+  const { code, status } = error
+  if (status >= 500) ctx.state.log.error({ err: thrown, code }, 'request failed')
   return error
 }
 

@@ -297,6 +297,56 @@ t.test('a PostgreSQL that is restarted is found again without a restart of the s
   )
 })
 
+t.test('a database that refuses new connections answers, so its reason is logged and told to an admin', async (t) => {
+  const { server, url } = await start(t, { log: { level: 'warn' } })
+  const place = new URL(url)
+  const name = place.pathname.slice(1)
+  place.pathname = '/postgres'
+  const outside = new pg.Client({ connectionString: place.href })
+  await outside.connect()
+  t.teardown(() => outside.end())
+  const allow = (yes: boolean) => outside.query(`alter database "${name}" allow_connections ${yes}`)
+
+  await allow(false)
+  await outside.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name like 'rowhouse%'`,
+    [name],
+  )
+  await until('it is refused', async () => /refuses/.test((await server.query('select', ITEMS)).text))
+  const refused = await server.query('select', ITEMS)
+
+  t.equal(refused.headers.get('retry-after'), '1')
+  t.match(refused, {
+    status: 503,
+    body: {
+      code: 'unavailable',
+      error: 'the database refuses the connections of this server',
+      internal: { status_code: '55000', message: /not currently accepting connections/ },
+    },
+  })
+  t.notMatch((await server.query('select', ITEMS, { role: 'user' })).text, /internal|accepting/)
+  t.match(
+    (await logged(server)).filter((line) => 'sqlstate' in line && line.sqlstate === '55000'),
+    [{ level: 'warn', msg: 'request failed', code: 'unavailable', cause: /not currently accepting connections/ }],
+  )
+  await allow(true)
+  await until('it is served again', async () => (await server.query('select', ITEMS)).status === 200)
+})
+
+t.test('a single connection that is lost is logged, although the database is not out of reach', async (t) => {
+  const { server, database } = await start(t, { log: { level: 'warn' } })
+  const sleeping = server.query('run_sql', { sql: 'select pg_sleep(600)' })
+  await until('it runs', async () => (await active(database, 'select pg_sleep')) === 1)
+  await database.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(600)' and pid <> pg_backend_pid()`,
+  )
+
+  isUnavailable(t, await sleeping)
+  const isOfIt = (line: object) => 'sqlstate' in line && line.sqlstate === '57P01'
+  await until('the log says so', async () => (await logged(server)).some(isOfIt))
+  t.match((await logged(server)).filter(isOfIt), [{ level: 'warn', msg: 'request failed', code: 'unavailable' }])
+})
+
 t.test('a request that gets no connection in time is answered 503, while health is still told', async (t) => {
   const { server, database } = await start(t, { database: { poolSize: 1, poolWaitMs: patience(500) } })
   const unlock = await lockItems(database)

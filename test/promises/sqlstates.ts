@@ -2,7 +2,9 @@ import type { Test } from 'tap'
 import pg from 'pg'
 import { graphql, permit, track } from '../kit/metadata-requests.js'
 import { area, type Case, type Expected, query, refused, type Step } from '../kit/promises.js'
-import { type As, testServer } from '../kit/server.js'
+import { type As, testServer, type TestServer } from '../kit/server.js'
+import { PROCESSES } from '../kit/several-processes.js'
+import { until } from '../kit/until.js'
 
 /** Which errors of PostgreSQL become which of ours, for admin, who gets PostgreSQL's text. */
 const PROMISES = {
@@ -26,6 +28,10 @@ const PROMISES = {
   'sqlstate.57014': 'a statement that takes too long is 504 timeout',
   'sqlstate.25006': 'a write to a read-only database is 503 read-only, with Retry-After',
   'sqlstate.XX000': 'any other error is a 500 that shows nothing but its request id',
+  'sqlstate.class': 'each class of errors has its answer: only internal errors of PostgreSQL are a 500',
+  'sqlstate.trouble':
+    'a database that answers and cannot is 503 with its own message, internal for admins only, and a warning',
+  'sqlstate.function': 'an error of a statement inside a function of the database is no bug of the server',
 } as const
 
 const SQL = `
@@ -42,6 +48,12 @@ create sequence tries;
 create function try_it() returns trigger language plpgsql as $$ begin
   if nextval('tries') % 3 > 0 or new.id = 0 then raise exception using errcode = '40001', message = 'not now'; end if; return new; end $$;
 create trigger try_it before insert on tried for each row execute function try_it();
+create function broken() returns trigger language plpgsql as $$ begin
+  case new.id when 1 then execute 'selec'; when 2 then execute 'set wal_level = replica';
+    when 3 then execute 'select * from nowhere.at_all'; when 4 then execute 'set role nobody_at_all';
+    when 5 then execute 'fetch from no_cursor'; when 6 then raise sqlstate '28000'; end case; return new; end $$;
+create table breaking (id int);
+create trigger broken before insert on breaking for each row execute function broken();
 create view large as select id, n from thing where n > 10 with check option;
 create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(600); return new; end $$;
 create table slow (id int);
@@ -222,15 +234,112 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.match(body, { code: 'unexpected', error: String })
     t.notMatch(text, /a secret/)
   },
+  'sqlstate.class': async (t, server) => {
+    const rows = (answer: string) => ANSWERS[answer]!.join(',').split(',')
+    for (const answer of Object.keys(ANSWERS)) {
+      for (const state of rows(answer)) {
+        const { status, body } = await server.query('insert', {
+          table: 'raising',
+          objects: [{ id: 1, state, said: 'x' }],
+        })
+        t.equal(`${status} ${body.code}`, answer, state)
+        if (status !== 500) t.equal(body.internal?.status_code, state, `${state}: internal`)
+      }
+    }
+    const logged = async (level: string) =>
+      new Set((await linesOf(server)).filter((line) => line.level === level).map(({ sqlstate }) => sqlstate))
+    t.same([...(await logged('error'))], [undefined], 'only internal errors are errors of the server')
+    const all = [...rows('503 unavailable'), ...rows('504 timeout')]
+    await until('all others have a warning', async () => {
+      const warned = await logged('warn')
+      return all.every((state) => warned.has(state))
+    })
+  },
+  'sqlstate.trouble': async (t, server) => {
+    const graphql = (state: string) => ({
+      method: 'POST',
+      body: JSON.stringify({
+        query: `mutation { insert_raising(objects: [{id: 1, state: "${state}", said: "/a/path"}]) { affected_rows } }`,
+      }),
+    })
+    for (const state of ['53000', '53100', '53200', '53300', '53400', '58030']) {
+      const row = { table: 'raising', objects: [{ id: 1, state, said: '/a/path' }] }
+      const asUser = await server.query('insert', row, { role: 'user' })
+      t.match(
+        asUser,
+        { status: 503, body: { code: 'unavailable', path: '$', error: /^the (database|disk|request)/ } },
+        state,
+      )
+      t.notMatch(asUser.text, /not available right now|a\/path|internal/, state)
+      t.equal(asUser.headers.get('retry-after'), WAIT[state] ?? asUser.headers.get('retry-after'), state)
+      const modern = await server.fetch('/v1/graphql', graphql(state))
+      t.match(modern.body, {
+        errors: [{ message: asUser.body.error, extensions: { code: 'unavailable', internal: { status_code: state } } }],
+      })
+      t.equal(modern.headers.get('retry-after'), asUser.headers.get('retry-after'))
+    }
+    const spill = 'select count(*) from (select n from generate_series(1, 100000) n order by md5(n::text)) sorted'
+    const sql = `set local temp_file_limit = '64kB'; set local work_mem = '64kB'; ${spill}`
+    t.match(await server.query('run_sql', { sql }), {
+      status: 503,
+      body: { error: /a limit in the configuration/, internal: { message: /temp_file_limit/ } },
+    })
+    const isOf = (line: Line) => line.sqlstate === '53200'
+    const before = (await linesOf(server)).filter(isOf).length
+    const insert = () => server.query('insert', { table: 'raising', objects: [{ id: 1, state: '53200', said: 'x' }] })
+    await Promise.all(Array.from({ length: 20 }, insert))
+    const more = (await linesOf(server)).filter(isOf).length - before
+    t.ok(more < 20 * PROCESSES, `${more} lines of 20`)
+    t.match((await linesOf(server)).find(isOf), {
+      level: 'warn',
+      msg: 'request failed',
+      code: 'unavailable',
+      cause: String,
+    })
+  },
+  'sqlstate.function': async (t, server) => {
+    for (const id of [1, 2, 3, 4, 5, 6, 7]) {
+      const { status, body } = await server.query('insert', { table: 'breaking', objects: [{ id }] })
+      t.match({ status, body }, { status: 400, body: { code: 'postgres-error' } }, `${id}`)
+    }
+  },
 }
+
+/** A SQLSTATE of each class, and of the conditions that differ from their class, by the status and code of the answer. */
+const ANSWERS: Readonly<Record<string, readonly string[]>> = {
+  '400 postgres-error': [
+    '02000,03000,09000,0A000,0B000,0F000,0L000,0P000,0Z000,10608,20000,21000,22000,23000,24000,25000,25001,25P02,26000',
+    '27000,28000,28P01,2B000,2D000,2F000,34000,38000,39000,3B000,3D000,3F000,40002,42000,42601,42P01,44000,54000,54001',
+    '55000,55006,55P02,57000,HV000,P0001,P0002',
+  ],
+  '409 concurrent-update': ['40001,40P01'],
+  '409 lock-timeout': ['55P03'],
+  '500 unexpected': ['XX000,XX001,XX002'],
+  '503 read-only': ['25006'],
+  '503 unavailable': [
+    '08000,08001,08006,08P01,53000,53100,53200,53300,53400,57P01,57P02,57P03,57P04,57P05,58000,58030,58P01,72000,F0000,HV00N',
+  ],
+  '504 timeout': ['25P03,25P04'],
+}
+const WAIT: Readonly<Record<string, string>> = { '53100': '30', '58030': '30', '53200': '5', '53300': '1' }
+
+interface Line {
+  readonly level: string
+  readonly msg: string
+  readonly sqlstate?: string
+}
+const linesOf = async (server: TestServer): Promise<readonly Line[]> =>
+  (await server.must('log_lines', {})).lines.map(({ line }: { readonly line: Line }) => line)
 
 export const sqlstates = area('sqlstates', { promises: PROMISES, start, cases: CASES })
 
 async function start(t: Test) {
-  const server = await testServer(t, { config: { database: { lockTimeoutMs: 150, roleTimeoutMs: { hasty: 100 } } } })
+  const server = await testServer(t, {
+    config: { database: { lockTimeoutMs: 150, roleTimeoutMs: { hasty: 100 } }, log: { level: 'warn' } },
+  })
   await server.sql(SQL)
   await server.must('bulk', [
-    ...['kind', 'thing', 'raising', 'tried', 'large', 'slow'].map(track),
+    ...['kind', 'thing', 'raising', 'tried', 'large', 'slow', 'breaking'].map(track),
     permit('insert', 'raising', 'user', { check: {} }),
     permit('insert', 'slow', 'hasty', { check: {} }),
   ])
