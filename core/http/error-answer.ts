@@ -60,7 +60,7 @@ export function answerLateError(ctx: Context, thrown: unknown): void {
 function toServiceError(ctx: Context, thrown: unknown): ServiceError {
   const error =
     thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
-  ctx.state.code = error.code
+  ctx.state.failed(error.code)
   const { code, status } = error
   if (status >= 500) ctx.state.log.error({ err: thrown, code }, 'request failed')
   return error

@@ -38,8 +38,10 @@ export class RequestState {
   dryRun?: boolean
   /** Koa's context, if Koa handles the request. */
   context?: Context
-  /** `code` of the error response. */
+  /** `code` of the error response, or of its last error. */
   code?: string
+  /** Codes of all errors of the response. */
+  errors?: string[]
   /** Durations of the steps of the request, if its caller may see them. */
   timing?: Timing
   /** Whether the whole response has been written, even if the connection stays open for a moment. */
@@ -92,6 +94,12 @@ export class RequestState {
     return this.madeGone.signal
   }
 
+  /** Reports an error that the response contains, whatever its status. */
+  failed(code: string): void {
+    this.code = code
+    this.errors = [...(this.errors ?? []), code]
+  }
+
   /** Reports that the client disconnected before the response was complete. */
   gone(): void {
     this.isGone = true
@@ -129,6 +137,7 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
       const status = res.statusCode
       const plugin = state.plugin ?? ''
       traffic.end(method, route, status, plugin, ms / 1000)
+      if (state.errors) for (const code of state.errors) traffic.failed(route, code)
       state.span?.end(status, attributesOf(state, complete))
       log[levelOf(route, status)](
         {

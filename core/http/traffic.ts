@@ -18,6 +18,8 @@ export interface Traffic {
   begin(): void
   /** Counts a request as finished. */
   end(method: string, route: string, status: number, plugin: string, seconds: number): void
+  /** Counts an error of a response. */
+  failed(route: string, code: string): void
   /**
    * Admits a request if the limits on concurrent requests allow it, in total and for its client.
    * @param client its address
@@ -43,6 +45,11 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held, 
     ['method', 'route', 'status', 'plugin'],
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   )
+  const errors = metrics.counter(
+    'errors_total',
+    'Errors in responses by their code, whatever the status of HTTP: most of GraphQL have 200.',
+    ['route', 'code'],
+  )
   let inFlight = 0
   metrics.gauge('http_requests_in_flight', 'Requests in progress.', [], (gauge) => gauge.set(inFlight))
   const failures = metrics.counter('auth_failures_total', 'Requests with wrong credentials.')
@@ -54,6 +61,7 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held, 
       inFlight--
       durations.observe({ method, route, status, plugin }, seconds)
     },
+    failed: (route, code) => errors.inc({ route, code }),
     enter: createConcurrencyLimit(config.maxConcurrentRequests, rejected),
     authFailed: createGuessLimit(Math.ceil(config.failedAuthPerMinute / processes), failures),
     malformed: metrics.counter('http_unread_total', 'Requests refused because they are not valid HTTP.', ['code']),

@@ -203,7 +203,7 @@ const ABOUT_KEYS = new Set(['idempotency-in-progress', 'idempotency-key-reused']
 function failed(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string, position?: Position): Failed {
   const error =
     thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
-  ctx.state.code = error.code
+  ctx.state.failed(error.code)
   if (error.status >= 500) ctx.state.log.error({ err: thrown, code: error.code }, 'request failed')
   if (error.retryAfter !== undefined && !position) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
   return { status: error.status, body: errorBody(error, dialect, ctx.state.session, path, position) }

@@ -94,11 +94,29 @@ function place(
   return false
 }
 
+/** An error as the client gets it. */
+interface FieldError {
+  readonly [key: string]: unknown
+  readonly extensions: { readonly code: string; readonly [key: string]: unknown }
+}
+
+/** Returns the codes of errors, each once. `remote-error` stands for the codes of other schemas, which may be any. */
+export const codesOf = (errors: readonly FieldError[]): ReadonlySet<string> =>
+  new Set(errors.map(({ extensions: { code } }) => (OWN_CODES.has(code) ? code : 'remote-error')))
+const OWN_CODES = new Set([
+  'limit-exceeded',
+  'remote-invalid',
+  'remote-timeout',
+  'remote-too-large',
+  'remote-unavailable',
+  'unexpected',
+])
+
 /** The result of a client's request: HTTP status for `application/graphql-response+json`, data and errors. */
 export interface Outcome {
   readonly status: number
   readonly data?: Json
-  readonly errors: readonly object[]
+  readonly errors: readonly FieldError[]
   /** Whether the body of the HTTP request was not a GraphQL request. */
   readonly malformed?: boolean
 }
@@ -114,7 +132,7 @@ export function notRun(error: ServiceError): Outcome {
  * Formats an error of a field for clients.
  * @param onUnexpected called with internal errors; clients see "internal error" instead
  */
-export function publicError(error: GraphQLError, onUnexpected: (error: Error) => void): object {
+export function publicError(error: GraphQLError, onUnexpected: (error: Error) => void): FieldError {
   const { originalError, path, locations } = error
   // For invalid data graphql-js throws a plain Error or a GraphQLError.
   const isInternal = originalError && !(originalError instanceof GraphQLError) && originalError.constructor !== Error
@@ -126,7 +144,7 @@ export function publicError(error: GraphQLError, onUnexpected: (error: Error) =>
     path,
     extensions: {
       path: path?.reduce<string>((before, key) => at(before, key), '$'),
-      code: isInternal ? 'unexpected' : (code ?? 'remote-invalid'),
+      code: isInternal ? 'unexpected' : String(code ?? 'remote-invalid'),
       schema,
     },
   }

@@ -1,7 +1,7 @@
 import type { Context } from 'koa'
 import { assertSameOrigin, type Host, isAdmin, readJson, requireJson, ServiceError, serviceError } from 'rowhouse'
 import { isObject, type Json, type JsonObject, parseJson, stringifyJson } from 'rowhouse/plan'
-import { notRun, type Outcome } from './answer.js'
+import { codesOf, notRun, type Outcome } from './answer.js'
 import type { StitchConfig } from './config.js'
 import { readDocument } from './document.js'
 import { executeStitched } from './execute.js'
@@ -45,7 +45,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
       if (operation === 'mutation' && readOnly) {
         throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
       }
-      return await executeStitched({
+      const outcome = await executeStitched({
         merged,
         document,
         text,
@@ -56,6 +56,8 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
         onEnd: (schema, outcome) => requests.inc({ schema, outcome }),
         onUnexpected: (error) => ctx.state.log.error({ err: error }, 'a field failed'),
       })
+      for (const code of codesOf(outcome.errors)) ctx.state.failed(code)
+      return outcome
     } catch (error) {
       return refused(ctx, error)
     }
@@ -100,7 +102,7 @@ function targetsFor(ctx: Context, schemas: Schemas, config: StitchConfig): Reado
 /** @throws errors that are not about GraphQL, which the core formats */
 function refused(ctx: Context, thrown: unknown): Outcome {
   if (!(thrown instanceof ServiceError) || NOT_GRAPHQL.has(thrown.status)) throw thrown
-  ctx.state.code = thrown.code
+  ctx.state.failed(thrown.code)
   return notRun(thrown)
 }
 /** Authentication, body limits, timeouts and the like. */

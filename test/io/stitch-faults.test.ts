@@ -104,6 +104,17 @@ tap.test('a schema that does not answer as it should spoils only its own fields'
   }
   t.equal(elsewhere.got.length, 0, 'the redirect was not followed')
 
+  await t.test('and the metrics count it by code, those of other schemas as one', async (t) => {
+    const { text } = await stitched.fetch('/metrics', AS_ADMIN)
+    const found = [...text.matchAll(/^rowhouse_errors_total\{route="\/v1\/stitch",code="([^"]*)"\} (\d+)$/gm)]
+    const wanted = Object.values(cases).map(([, code]) => (code.startsWith('remote-') ? code : 'remote-error'))
+    t.same(new Set(found.map(([, code]) => code)), new Set(wanted))
+    t.match(
+      found.find(([, code]) => code === 'remote-error'),
+      { 2: '4' },
+    )
+  })
+
   await t.test('an error inside gets the place that it has in the merged answer', async (t) => {
     json((got) => ({
       data: people(got, [

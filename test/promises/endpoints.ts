@@ -1,12 +1,14 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
 import { serviceError } from '../../core/errors.js'
 import { httpApp } from '../kit/http-app.js'
 import { area, type Case } from '../kit/promises.js'
 import { rawRequest } from '../kit/raw-http.js'
 import { ADMIN_SECRET, testServer, type TestServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
 
 /** What the server says about itself, and how it stops. */
 const PROMISES = {
@@ -18,6 +20,7 @@ const PROMISES = {
     '/metrics is for admin and the holder of http.metricsToken, or for everybody with http.metrics open',
   'metrics.unsure': '/metrics is a 503 while credentials cannot be checked, except for the token',
   'metrics.requests': 'metrics count requests by method, route, status and plugin, with their durations',
+  'metrics.errors': 'metrics count errors by route and code at every door, also those that GraphQL answers with 200',
   'metrics.in-flight': 'metrics say how many requests are in progress',
   'metrics.refused': 'metrics count refused requests: overload, invalid HTTP, wrong credentials',
   'metrics.database': 'metrics show connections, waiting and the duration of queries, by pool and kind',
@@ -115,6 +118,55 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.equal((await server.fetch('/metrics')).text.includes('/v1/secret-path'), false)
     await server.fetch('/v1/secret-path')
     t.notMatch((await server.fetch('/metrics')).text, /secret-path/, 'a path of a client is no route')
+  },
+  'metrics.errors': async (t, server) => {
+    const full = { table: 'full', objects: [{ id: 1 }] }
+    const write = 'mutation { insert_full(objects: [{id: 1}]) { affected_rows } }'
+    const relayed = 'query { nothing_connection { edges { node { id } } } }'
+    const post = (body: unknown, headers = {}): RequestInit => ({ method: 'POST', body: JSON.stringify(body), headers })
+    const batch = [{ query: write }, { query: '{ note { id } }' }, { query: '{ note { nothing } }' }, { query: write }]
+    const doors: [
+      path: string,
+      init: RequestInit,
+      status: number,
+      errors: Readonly<Record<string, number>>,
+      route?: string,
+    ][] = [
+      ['/v1/query', post({ type: 'insert', args: full }), 503, { unavailable: 1 }],
+      ['/v1/query', post({ type: 'bulk', args: [{ type: 'insert', args: full }] }), 503, { unavailable: 1 }],
+      [
+        '/v1/query',
+        post({ type: 'insert', args: full }, { 'x-service-role': 'user' }),
+        400,
+        { 'permission-denied': 1 },
+      ],
+      ['/v1/template/filled', post({}), 503, { unavailable: 1 }, '/v1/template/:name'],
+      ['/v1/graphql', post({ query: write }), 200, { unavailable: 1 }],
+      ['/v1/graphql', post({ query: write }, { accept: 'application/graphql-response+json' }), 503, { unavailable: 1 }],
+      ['/v1/graphql', post(batch), 200, { unavailable: 2, 'validation-failed': 1 }],
+      ['/v1/graphql', post({ nothing: 1 }), 400, { 'parse-failed': 1 }],
+      ['/v1/graphql?query={nothing}', {}, 200, { 'validation-failed': 1 }, '/v1/graphql'],
+      ['/v1alpha1/graphql', post({ query: write }), 503, { unavailable: 1 }],
+      ['/v1beta1/relay', post({ query: relayed }), 200, { 'validation-failed': 1 }],
+      ['/v1/graphql', post({ query: '{ note { id } }' }), 200, {}],
+      ['/v1/nowhere', post({}), 404, { 'not-found': 1 }, '(none)'],
+    ]
+    const counts = async (): Promise<ReadonlyMap<string, number>> => {
+      const { text } = await server.fetch('/metrics')
+      const found = text.matchAll(/^rowhouse_errors_total\{route="([^"]*)",code="([^"]*)"\} (\d+)$/gm)
+      return new Map([...found].map(([, route, code, count]) => [`${route} ${code}`, Number(count)]))
+    }
+    for (const [path, init, status, errors, route = path] of doors) {
+      const before = await counts()
+      const answer = await server.fetch(path, init)
+      t.equal(answer.status, status, `${path}: ${answer.text}`)
+      const wanted = Object.entries(errors).map(([code, count]) => [`${route} ${code}`, count] as const)
+      // The end of a response is counted after the client has it.
+      await until(`${path}: ${JSON.stringify(errors)}`, async () => {
+        const more = [...(await counts())].map(([name, count]) => [name, count - (before.get(name) ?? 0)] as const)
+        return isDeepStrictEqual(new Map(more.filter(([, count]) => count > 0)), new Map(wanted))
+      })
+    }
   },
   'metrics.in-flight': async (t, server) => {
     t.equal(await metric(server, 'http_requests_in_flight'), 1, 'this request')
@@ -290,6 +342,7 @@ const PAGES = {
     },
     Metrics: {
       '`http_request_duration_seconds`': 'metrics.requests',
+      '`errors_total`': 'metrics.errors',
       '`http_requests_in_flight`': 'metrics.in-flight',
       '`http_overload_total`, `http_unread_total`, `auth_failures_total`': 'metrics.refused',
       '`database_connections`': 'metrics.database',
@@ -316,15 +369,23 @@ async function start(t: Test) {
   const server = await testServer(t, {
     notify: true,
     config: {
+      plugins: { graphql: { relay: true } },
       http: { metricsToken: TOKEN, serverTiming: true },
       providers: { email: { default: 'memory', memory: { keep: 10 } } },
     },
   })
   const sql = `create table note (id int primary key);
+    create table "full" (id int primary key);
+    create function refuse_it() returns trigger language plpgsql as $$ begin
+      raise exception using errcode = '53100', message = 'no space'; end $$;
+    create trigger refuse_it before insert on "full" for each row execute function refuse_it();
     insert into svc_catalog.svc_outbox (kind, "to", country_code, message) values ('sms', '5550100', '1', 'Hello');
     update svc_catalog.svc_outbox set next_at = now() + interval '1 day', queued_at = now() - interval '1 hour'`
   await server.sql(sql)
   await server.must('track_table', 'note')
+  await server.must('track_table', 'full')
+  const template = { type: 'insert', args: { table: 'full', objects: [{ id: 1 }] } }
+  await server.must('create_query_template', { name: 'filled', template })
   const permission = { columns: ['id'], filter: {} }
   await server.must('create_select_permission', { table: 'note', role: 'user', permission })
   return server

@@ -18,6 +18,21 @@ t.test('the table of error codes in core/README.md is the catalogue', async (t) 
   t.same(table.trim().split('\n').slice(2), rows)
 })
 
+t.test('the alerts and the dashboard count all codes of the catalogue that are no fault of a client', async (t) => {
+  const codes = Object.entries(ERRORS).flatMap(([code, [status]]) => ([status].flat()[0]! >= 500 ? [code] : []))
+  for (const [name, times] of [
+    ['alerts.yaml', 2],
+    ['dashboard.json', 1],
+  ] as const) {
+    const text = await readFile(join(root, 'core/deploy/monitoring', name), 'utf8')
+    const found = [...text.matchAll(/rowhouse_errors_total\{[^}]*code=~\\?"([^"\\]*)/g)].map(([, each]) =>
+      each!.split('|'),
+    )
+    t.equal(found.length, times, name)
+    for (const each of found) t.same(each, [...codes, 'remote-.*'].sort(), name)
+  }
+})
+
 t.test('an error of the catalogue has its usual status, or another one of its code', async (t) => {
   t.match(serviceError('access-denied', 'no'), { status: 400, code: 'access-denied', path: '$' })
   t.match(serviceError('access-denied', 'no', '$.args', { status: 403 }), { status: 403, path: '$.args' })
