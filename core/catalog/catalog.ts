@@ -302,6 +302,12 @@ export function shareTables(data: CatalogData, other: CatalogData): CatalogData 
   return { ...data, tables }
 }
 
+/** Returns whether two snapshots are equal but for their ids. Equal tables must be shared. */
+export function sameCatalog({ tables, ...one }: CatalogData, { tables: before, ...other }: CatalogData): boolean {
+  const sameTables = tables.length === before.length && tables.every((table, i) => table === before[i])
+  return sameTables && JSON.stringify({ ...one, id: '' }) === JSON.stringify({ ...other, id: '' })
+}
+
 export function openTable(table: TableData): Table {
   return {
     ...table,

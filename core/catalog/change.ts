@@ -1,22 +1,21 @@
 import { isDeepStrictEqual } from 'node:util'
-import pg, { type ClientBase } from 'pg'
-import { isOfPostgis } from '../db/errors.js'
+import type { ClientBase } from 'pg'
 import { serviceError } from '../errors.js'
-import type { Operand, TableRef } from '../plan/ir.js'
-import { bind } from '../sql/bind.js'
-import { emitConstants } from '../sql/emit.js'
-import { type CatalogData, tableKey } from './catalog.js'
+import type { TableRef } from '../plan/ir.js'
+import { type CatalogData, type Inconsistency, sameCatalog, tableKey } from './catalog.js'
+import { type Constant, constantsAmong, constantsOf, judge, refuseRefused, UNJUDGED } from './constants.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
 import { type CatalogOptions, Draft } from './draft.js'
 import { withEnumValues } from './enum-table.js'
 import { functionsNamed } from './function.js'
-import { introspectFunctions } from './introspect-functions.js'
+import { type FoundFunction, introspectFunctions } from './introspect-functions.js'
 import {
   type DatabaseTable,
   type FoundTables,
   inOrder,
   introspect,
   introspectMarks,
+  introspectState,
   introspectTracked,
   namesByOid,
 } from './introspect.js'
@@ -47,7 +46,7 @@ export const CHANNEL = 'svc_catalog'
 export class Change {
   readonly draft: Draft
   private readonly before: Metadata
-  private readonly foundBefore: MarkedTables
+  private foundBefore: MarkedTables
   private readonly marksBefore: Marks
   /** Database objects that the draft knows. */
   private found: MarkedTables
@@ -71,7 +70,10 @@ export class Change {
   /** Takes the lock and reads the current state. @param known the previous reading */
   static async begin(client: ClientBase, options: CatalogOptions = {}, known?: Reading): Promise<Change> {
     await client.query(LOCK)
-    return new Change(client, await read(client, known), options, known)
+    const read = await readMarked(client, known)
+    const change = new Change(client, read, options, known)
+    if (read.found.state !== known?.found.state) await change.judgeBefore()
+    return change
   }
 
   /** Starts from a reading, without the lock, to try changes that are never written. */
@@ -97,7 +99,7 @@ export class Change {
   /** Returns a copy that is never written, to try changes. */
   copy(): Change {
     const { metadata, found } = this.build()
-    const read = { metadata, marks: this.marksBefore, found: { ...found, marks: this.found.marks } }
+    const read = { metadata, marks: this.marksBefore, found: { ...this.found, ...found } }
     return new Change(this.client, read, this.options, this.known)
   }
 
@@ -122,27 +124,30 @@ export class Change {
   checkDependents(cascade: boolean, gone: readonly string[] = [], change = 'drop'): void {
     for (let broken = gone; ; broken = []) {
       const lost = this.newlyBroken()
-      const dependents = [...broken, ...lost]
-      if (dependents.length === 0) return
+      if (broken.length + lost.length === 0) return
       if (!cascade) {
-        const message = `cannot ${change} due to the following dependent objects : ${dependents.join(', ')}`
+        // Only of a constant, the object that it names does not say what is wrong.
+        const reasons = new Set(this.draft.judged.refused.values())
+        const refused = lost.filter(({ reason }) => reasons.has(reason))
+        const named = lost.map(({ object, reason }) => (reasons.has(reason) ? `${object} (${reason})` : object))
+        const message = `cannot ${refused.length > 0 ? 'change' : change} due to the following dependent objects : ${[...broken, ...named].join(', ')}`
         throw serviceError('dependency-error', message, '$.args')
       }
-      for (const object of lost) dropObject(this.draft, object)
+      for (const { object } of lost) dropObject(this.draft, object)
       this.touched()
     }
   }
 
   /** Returns what this change broke. Ignores metadata that was inconsistent before. */
-  private newlyBroken(): readonly string[] {
-    const broken = this.snapshot().inconsistent.map(({ object }) => object)
+  private newlyBroken(): readonly Inconsistency[] {
+    const broken = this.snapshot().inconsistent
     if (broken.length === 0) return broken
     const before = (this.brokenBefore ??= new Set(
       new Draft(this.before, this.foundBefore, this.options, this.known)
         .build()
         .data.inconsistent.map(({ object }) => object),
     ))
-    return broken.filter((object) => !before.has(object))
+    return broken.filter(({ object }) => !before.has(object))
   }
 
   /**
@@ -159,20 +164,23 @@ export class Change {
   }
 
   /**
-   * Checks that PostgreSQL can parse the constants of a definition.
+   * Checks that PostgreSQL can read the constants of a definition.
    * @throws ServiceError 400 `unexpected-payload`
    */
-  async checkConstants(constants: readonly Operand[], path: string): Promise<void> {
-    const texts = constants.flatMap((each) => (each.kind === 'const' && each.type.kind !== 'text' ? [each] : []))
-    if (texts.length === 0) return
-    const { text, params } = emitConstants(texts)
-    try {
-      await this.client.query(text, bind(params, { values: [], variables: new Map() }))
-    } catch (cause) {
-      // Class 22: PostgreSQL cannot parse the data.
-      if (!(cause instanceof pg.DatabaseError) || !(cause.code?.startsWith('22') || isOfPostgis(cause))) throw cause
-      throw serviceError('unexpected-payload', cause.message, path, { cause })
-    }
+  async checkConstants(constants: readonly Constant[], path: string): Promise<void> {
+    const judged = await judge(this.client, constants, this.draft.judged)
+    refuseRefused(constants, judged, path)
+    this.draft.judged = judged
+  }
+
+  /** Builds the snapshot after asking PostgreSQL about the constants that it has not read in this state of the database. */
+  private async judge(): Promise<Built> {
+    return (this.built = await buildJudged(this.client, this.draft))
+  }
+  /** Finds what other SQL broke before this change. */
+  private async judgeBefore(): Promise<void> {
+    await this.judge()
+    this.foundBefore = { ...this.foundBefore, judged: this.draft.judged }
   }
 
   /**
@@ -200,8 +208,16 @@ export class Change {
     const sameFunctions = functions.every(
       (ref) => JSON.stringify(draft.foundFunction(ref)) === JSON.stringify(found.functions.get(tableKey(ref))),
     )
-    // Forgets untracked tables; tracking one later reads it again.
-    if (sameTables && sameFunctions) return apply()
+    if (sameTables && sameFunctions) {
+      const { refused } = this.draft.judged
+      const isSame = found.state === this.found.state
+      // Forgets untracked tables; tracking one later reads it again.
+      apply()
+      if (isSame) return
+      await this.judge()
+      if (!isDeepStrictEqual(this.draft.judged.refused, refused)) this.touched()
+      return this.checkDependents(cascade)
+    }
     const oids = [...before.values()]
       .filter((found) => now.get(tableKey(found))?.oid !== found.oid)
       .map(({ oid }) => oid)
@@ -213,6 +229,7 @@ export class Change {
     for (const found of dropped) draft.metadata.tables.delete(tableKey(found))
     apply()
     this.touched()
+    await this.judge()
     this.checkDependents(cascade, gone)
   }
 
@@ -226,9 +243,25 @@ export class Change {
     return this.built
   }
 
+  /**
+   * Writes the metadata if it was changed, or if SQL of others changed what it means, before the transaction commits.
+   * @returns what is known now: with the snapshot of before if it is the same. Undefined: nothing new
+   */
+  async finish(): Promise<Reading | undefined> {
+    const { known } = this
+    if (this.changes > 0) {
+      this.checkDependents(false)
+      return this.write()
+    }
+    if (!known || known.found.state === this.found.state) return undefined
+    const { data, found } = await this.judge()
+    if (!sameCatalog(data, known.data)) return this.write()
+    return { ...known, found: { ...this.found, ...found } }
+  }
+
   /** Writes the metadata, increments the version and notifies the other instances, all at commit. */
-  async write(): Promise<Reading> {
-    const built = this.build()
+  private async write(): Promise<Reading> {
+    const built = await this.judge()
     const { metadata, data } = built
     await writeMetadata(this.client, this.before, metadata)
     const version = await announce(this.client)
@@ -239,7 +272,7 @@ export class Change {
       data: { ...data, version },
       metadata: { ...metadata, version },
       marks: new Map(same),
-      found: { ...built.found, marks: this.found.marks },
+      found: { ...this.found, ...built.found },
     }
   }
 }
@@ -262,35 +295,81 @@ type Read = Omit<Reading, keyof Omit<Built, 'metadata'>> & Pick<Reading, 'found'
 interface MarkedTables extends FoundAll {
   /** Marks of the tables. */
   readonly marks: Marks
+  /** State of the database. All else was read then or later. @see introspectState */
+  readonly state: string
 }
 
 /** Reads metadata and database consistently. The client must be in a repeatable read transaction. */
 export async function readAll(client: ClientBase, options: CatalogOptions = {}, known?: Reading): Promise<Reading> {
-  const { metadata, marks, found } = await read(client, known)
-  return { ...new Draft(metadata, found, options, known).build(), marks, found }
+  const { metadata, marks, found } = await readMarked(client, known)
+  const built = await buildJudged(client, new Draft(metadata, found, options, known))
+  return { ...built, marks, found: { ...found, ...built.found } }
+}
+
+/** Builds a draft. Objects with constants that PostgreSQL cannot read are inconsistent. */
+async function buildJudged(client: ClientBase, draft: Draft): Promise<Built> {
+  const built = draft.build()
+  const { judged } = draft
+  const templates = [...draft.plannedTemplates().planned.values()].flatMap(({ constants }) => constants)
+  draft.judged = await judge(client, [...constantsOf(built.data), ...constantsAmong(templates)], judged)
+  if (draft.judged.refused.size > judged.refused.size) return draft.build()
+  return { ...built, found: { ...built.found, judged: draft.judged } }
 }
 
 /** Reads like `readAll`, and returns only the snapshot. */
 export const readCatalog = async (client: ClientBase): Promise<CatalogData> => (await readAll(client)).data
 
-async function read(client: ClientBase, known?: Reading): Promise<Read> {
+async function readMarked(client: ClientBase, known?: Reading): Promise<Read> {
   if (known) {
     const { metadata, marks } = await readMetadata(client, known)
     return { metadata, marks, found: await refind(client, metadata, known.found) }
   }
+  const state = await introspectState(client)
   // Runs the slowest query first, because a starting server loads its modules meanwhile.
   const tracked = await introspectTracked(client, SYSTEM)
   const { metadata, marks } = await readMetadata(client)
   const functions = await introspectFunctions(client, functionsOf(metadata))
   const { tables, ...found } = inOrder(tracked, tablesOf(metadata))
-  return { metadata, marks, found: { ...found, tables: await withEnumValues(client, metadata, tables), functions } }
+  const all = await withEnumValues(client, metadata, tables)
+  return { metadata, marks, found: { ...found, tables: all, functions, state, judged: UNJUDGED } }
 }
 
-/** Reads what the database has for the metadata. Returns the same objects for unchanged tables. */
+/**
+ * Reads what the database has for the metadata. Returns the same objects for unchanged tables. If no definition in the
+ * database changed, only what is not known is read.
+ */
 async function refind(client: ClientBase, metadata: Metadata, known: MarkedTables): Promise<MarkedTables> {
-  const { tables, marks } = await findChanged(client, tablesOf(metadata), known)
-  const functions = await introspectFunctions(client, functionsOf(metadata))
-  return { marks, tables: await withEnumValues(client, metadata, tables), functions }
+  const state = await introspectState(client)
+  const isSame = state === known.state
+  const [refs, called] = [tablesOf(metadata), functionsOf(metadata)]
+  const { tables, marks } = isSame ? await findNew(client, refs, known) : await findChanged(client, refs, known)
+  const functions = isSame
+    ? await findNewFunctions(client, called, known.functions)
+    : await introspectFunctions(client, called)
+  const judged = isSame ? known.judged : UNJUDGED
+  return { marks, tables: await withEnumValues(client, metadata, tables), functions, state, judged }
+}
+
+async function findNew(client: ClientBase, refs: readonly TableRef[], known: FoundTables): Promise<FoundTables> {
+  const read = await introspect(
+    client,
+    refs.filter((ref) => !known.tables.has(tableKey(ref))),
+  )
+  const all = { tables: new Map([...known.tables, ...read.tables]), marks: new Map([...known.marks, ...read.marks]) }
+  return inOrder(all, refs)
+}
+
+async function findNewFunctions(
+  client: ClientBase,
+  refs: readonly TableRef[],
+  known: FoundAll['functions'],
+): Promise<FoundAll['functions']> {
+  const read = await introspectFunctions(
+    client,
+    refs.filter((ref) => !known.has(tableKey(ref))),
+  )
+  const keys = [...new Set(refs.map(tableKey))].filter((key) => known.has(key) || read.has(key))
+  return new Map(keys.map((key) => [key, (known.get(key) ?? read.get(key)) as FoundFunction]))
 }
 
 async function findChanged(client: ClientBase, refs: readonly TableRef[], known: FoundTables): Promise<FoundTables> {

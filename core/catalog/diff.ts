@@ -1,9 +1,9 @@
 import { type ServiceError, serviceError } from '../errors.js'
-import type { BoolExp, Op, TableRef } from '../plan/ir.js'
+import type { BoolExp, Preset, TableRef } from '../plan/ir.js'
 import { mentions, usesColumn } from '../plan/uses.js'
 import { roleName } from '../session.js'
 import { type CatalogData, type Column, tableKey, tableName } from './catalog.js'
-import { type Draft, nameTaken } from './draft.js'
+import { type Draft, nameTaken, type TemplateMeaning } from './draft.js'
 import { permissionName, relationshipName, templateName } from './objects.js'
 import type { DatabaseTable, FoundColumn } from './introspect.js'
 
@@ -31,7 +31,7 @@ export function refuseRetyping(
   before: Tables,
   now: Tables,
   catalog: CatalogData,
-  templates: ReadonlyMap<string, readonly Op[]>,
+  templates: ReadonlyMap<string, TemplateMeaning>,
 ): void {
   for (const [key, old] of before) {
     const table = now.get(key)
@@ -113,12 +113,14 @@ function permissionsUsing(catalog: CatalogData, table: TableRef, column: string)
         place !== undefined && mentions(catalog.filters[place] as BoolExp, tableKey(owner), key, column)
       const { insert, select, update, delete: remove } = permissions
       const role = roleName(permissions.role)
-      const presets = tableKey(owner) === key ? [...(insert?.set ?? []), ...(update?.set ?? [])] : []
-      const preset = presets.some((each) => each.column === column)
+      const sets = (presets: readonly Preset[]) =>
+        tableKey(owner) === key && presets.some((each) => each.column === column)
       return [
-        insert && (uses(insert.check) || preset) ? permissionName(owner, { role, type: 'insert' }) : undefined,
+        insert && (uses(insert.check) || sets(insert.set))
+          ? permissionName(owner, { role, type: 'insert' })
+          : undefined,
         select && uses(select.filter) ? permissionName(owner, { role, type: 'select' }) : undefined,
-        update && (uses(update.filter) || uses(update.check) || preset)
+        update && (uses(update.filter) || uses(update.check) || sets(update.set))
           ? permissionName(owner, { role, type: 'update' })
           : undefined,
         remove && uses(remove.filter) ? permissionName(owner, { role, type: 'delete' }) : undefined,
@@ -128,8 +130,8 @@ function permissionsUsing(catalog: CatalogData, table: TableRef, column: string)
   return [...new Set(users)]
 }
 
-function templatesUsing(templates: ReadonlyMap<string, readonly Op[]>, table: TableRef, column: string): string[] {
-  const used = [...templates].filter(([, ops]) => ops.some((op) => usesColumn(op, table, column)))
+function templatesUsing(templates: ReadonlyMap<string, TemplateMeaning>, table: TableRef, column: string): string[] {
+  const used = [...templates].filter(([, { ops }]) => ops.some((op) => usesColumn(op, table, column)))
   return used.map(([name]) => templateName(name))
 }
 

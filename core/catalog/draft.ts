@@ -19,6 +19,7 @@ import {
   tableKey,
   tableName,
 } from './catalog.js'
+import { constantsAmong, constantsIn, type Judged, presetsOf, refuseRefused } from './constants.js'
 import { readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
 import { isGraphqlName, isReserved, madeName, type NamingConvention } from './graphql-names.js'
@@ -93,6 +94,8 @@ export class Draft implements Tables {
   /** Tracked tables by their GraphQL name. */
   private typeNames: Map<string, TableRef[]> | undefined
   private made: Map<string, string> | undefined
+  private planned: PlannedTemplates | undefined
+  private judgedNow: Judged
   readonly tables = {
     get: (key: string) => this.open(key)?.table,
     keys: () => this.metadata.tables.keys(),
@@ -116,6 +119,7 @@ export class Draft implements Tables {
   ) {
     this.found = new Map(found.tables)
     this.foundFunctions = new Map(found.functions)
+    this.judgedNow = found.judged
     this.names = allNames(this)
   }
 
@@ -138,7 +142,7 @@ export class Draft implements Tables {
     return this.foundFunctions.get(tableKey(ref))
   }
 
-  addFound({ tables, functions }: FoundAll): void {
+  addFound({ tables, functions }: Pick<FoundAll, 'tables' | 'functions'>): void {
     for (const [key, table] of tables) this.found.set(key, table)
     for (const [key, each] of functions) this.foundFunctions.set(key, each)
   }
@@ -146,7 +150,17 @@ export class Draft implements Tables {
   replaceFound(found: FoundAll): void {
     this.found.clear()
     this.foundFunctions.clear()
+    this.judged = found.judged
     this.addFound(found)
+  }
+
+  /** Which constants PostgreSQL can read. */
+  get judged(): Judged {
+    return this.judgedNow
+  }
+  set judged(judged: Judged) {
+    this.judgedNow = judged
+    this.planned = undefined
   }
 
   tracked(ref: TableRef): TrackedTable | undefined {
@@ -169,6 +183,7 @@ export class Draft implements Tables {
     this.opened.clear()
     this.typeNames = undefined
     this.made = undefined
+    this.planned = undefined
   }
 
   /** Builds a tracked or system table that exists, without permissions. */
@@ -397,7 +412,9 @@ export class Draft implements Tables {
 
   /** Builds the snapshot. Omits and lists what cannot be resolved. */
   build(): Built {
-    const kept = this.before ? unchanged(this.metadata, this.found, this.before) : new Map<string, TableData>()
+    const kept = this.before
+      ? unchanged(this.metadata, { tables: this.found, judged: this.judged }, this.before)
+      : new Map<string, TableData>()
     const built = this.buildBeside(kept, this.before?.data.filters ?? [])
     return mostlyUnused(built.data) ? this.buildBeside(new Map(), []) : built
   }
@@ -444,7 +461,7 @@ export class Draft implements Tables {
     return {
       data: this.before ? shareTables(data, this.before.data) : data,
       metadata: { ...this.metadata, tables: new Map(this.metadata.tables), roles: new Map(this.metadata.roles) },
-      found: { tables: new Map(this.found), functions: new Map(this.foundFunctions) },
+      found: { tables: new Map(this.found), functions: new Map(this.foundFunctions), judged: this.judged },
       uses,
     }
   }
@@ -454,18 +471,22 @@ export class Draft implements Tables {
     return this.options.templates?.(definition, this.names)
   }
 
-  /** Returns the reads and writes of each stored template, and the invalid templates with reasons. */
-  plannedTemplates(): { readonly planned: ReadonlyMap<string, readonly Op[]>; readonly failed: Inconsistency[] } {
-    const planned = new Map<string, readonly Op[]>()
+  /** Returns what the stored templates mean, and the invalid ones with reasons. */
+  plannedTemplates(): PlannedTemplates {
+    if (this.planned) return this.planned
+    const planned = new Map<string, TemplateMeaning>()
     const failed: Inconsistency[] = []
-    for (const row of this.options.templates ? this.metadata.templates.values() : []) {
+    for (const row of this.metadata.templates.values()) {
       try {
-        planned.set(row.name, this.meaning(row.definition)?.ops ?? [])
+        const meaning = this.meaning(row.definition)
+        if (!meaning) continue
+        refuseRefused(constantsAmong(meaning.constants), this.judged)
+        planned.set(row.name, meaning)
       } catch (error) {
         failed.push({ object: templateName(row.name), reason: reasonOf(error) })
       }
     }
-    return { planned, failed }
+    return (this.planned = { planned, failed })
   }
 
   private permissions(table: Table, filters: Filters, failed: Inconsistency[]): RolePermissions[] {
@@ -473,13 +494,14 @@ export class Draft implements Tables {
     const tracked = this.tracked(table)
     for (const row of tracked?.permissions.values() ?? []) {
       try {
-        const { type, permission, backendOnly } = parsePermission(
-          row.type,
-          row.definition,
-          table,
-          this.names,
-          filters.store,
-        )
+        const exps: BoolExp[] = []
+        const parsed = parsePermission(row.type, row.definition, table, this.names, (exp) => {
+          exps.push(exp)
+          return filters.store(exp)
+        })
+        const { type, permission, backendOnly } = parsed
+        if (this.judged.refused.size > 0)
+          refuseRefused([...exps.flatMap(constantsIn), ...presetsOf(parsed)], this.judged)
         const role = backendOnly ? permissionRole({ role: row.role, backend: true }) : row.role
         roles.set(role, { ...(roles.get(role) ?? { role }), [type]: permission })
       } catch (error) {
@@ -500,6 +522,11 @@ export const isSystem = (table: TableRef): boolean => SYSTEM.has(tableKey(table)
 function typeName({ ref: { schema, name }, configuration }: TrackedTable): string {
   const custom = isObject(configuration) ? configuration['custom_name'] : undefined
   return typeof custom === 'string' ? custom : schema === 'public' ? name : `${schema}_${name}`
+}
+
+interface PlannedTemplates {
+  readonly planned: ReadonlyMap<string, TemplateMeaning>
+  readonly failed: readonly Inconsistency[]
 }
 
 /** A built table, and the parts of it that are inconsistent. */

@@ -1,11 +1,11 @@
 import { at, notExists, parseFailed, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
-import { operandsOf } from '../plan/boolexp.js'
-import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
+import type { BoolExp, TableRef } from '../plan/ir.js'
 import { missingTable } from '../plan/names.js'
 import { isAdmin, ROLE_NAME } from '../session.js'
 import { type Catalog, type Inconsistency, openCatalog, type Relationship, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
+import { type Constant, constantsAmong, constantsIn, presetsOf } from './constants.js'
 import { isSystem, nameTaken } from './draft.js'
 import { enumProblem } from './enum-table.js'
 import { functionsNamed } from './function.js'
@@ -185,11 +185,10 @@ export class Editor {
     }
     const { draft } = this.change
     const table = draft.names.table(ref, type, `${path}.table`)
-    const constants: Operand[] = []
-    const store = (exp: BoolExp) => constants.push(...operandsOf(exp))
+    const constants: Constant[] = []
+    const store = (exp: BoolExp) => constants.push(...constantsIn(exp))
     under(`${path}.permission`, () => {
-      const parsed = parsePermission(type, definition, table, draft.names, store)
-      if ('set' in parsed.permission) constants.push(...parsed.permission.set.map(({ to }) => to))
+      constants.push(...presetsOf(parsePermission(type, definition, table, draft.names, store)))
     })
     await this.change.checkConstants(constants, `${path}.permission`)
     tracked.permissions.set(key, { role, type, definition, comment })
@@ -357,7 +356,7 @@ export class Editor {
       throw serviceError('already-exists', `the query template already exists : "${row.name}"`, path)
     }
     const meaning = under(`${path}.template`, () => draft.meaning(row.definition))
-    await this.change.checkConstants(meaning?.constants ?? [], `${path}.template`)
+    await this.change.checkConstants(constantsAmong(meaning?.constants ?? []), `${path}.template`)
     templates.set(row.name, row)
     this.change.touched()
   }

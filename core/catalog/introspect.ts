@@ -76,6 +76,15 @@ export async function introspectMarks(client: ClientBase, tables: readonly Table
   return new Map(rows.map(({ value }) => [tableKey(value as Mark), (value as Mark).mark]))
 }
 
+/**
+ * Returns a digest of all definitions in the database. It changes with any of them, and with nothing else that happens
+ * often: while it is the same, nothing that was read here or in `introspect-functions.ts` can have changed.
+ */
+export async function introspectState(client: ClientBase): Promise<string> {
+  const [{ state } = { state: '' }] = await prepared<{ state: string }>(client, 'rowhouse state', STATE)
+  return state
+}
+
 const ask = (client: ClientBase, tables: readonly TableRef[], read: 'tables' | 'tables and tracked' | 'marks') =>
   prepared<Part>(client, 'rowhouse tables', QUERY, { tables: JSON.stringify(tables), read })
 
@@ -276,6 +285,42 @@ const HARMLESS = literals(
 const TELLS_TRANSACTIONS = literals(
   'txid_current txid_current_if_assigned txid_current_snapshot pg_current_xact_id pg_current_xact_id_if_assigned pg_current_snapshot',
 )
+
+/** Catalogs of PostgreSQL with a condition that leaves out what belongs to every database. */
+const DEFINITIONS = {
+  pg_attribute: `attrelid >= ${FIRST_OWN_OID} and attnum > 0`,
+  pg_attrdef: 'true',
+  pg_cast: `oid >= ${FIRST_OWN_OID}`,
+  pg_class: `oid >= ${FIRST_OWN_OID}`,
+  pg_collation: `oid >= ${FIRST_OWN_OID}`,
+  pg_constraint: `oid >= ${FIRST_OWN_OID}`,
+  pg_depend: `refclassid = 'pg_extension'::regclass`,
+  pg_enum: 'true',
+  pg_extension: 'true',
+  pg_namespace: 'true',
+  pg_opclass: `oid >= ${FIRST_OWN_OID}`,
+  pg_operator: `oid >= ${FIRST_OWN_OID}`,
+  pg_policy: 'true',
+  pg_proc: `oid >= ${FIRST_OWN_OID}`,
+  pg_rewrite: `oid >= ${FIRST_OWN_OID}`,
+  pg_trigger: 'true',
+  pg_ts_config: `oid >= ${FIRST_OWN_OID}`,
+  pg_type: `oid >= ${FIRST_OWN_OID}`,
+}
+/**
+ * A row that is written anew has another place or another transaction. Statistics and flags that PostgreSQL updates in
+ * place, and `vacuum`, leave both. The search path decides how PostgreSQL prints expressions. A database restored from a
+ * backup may use the same numbers for other changes, but it was started later. The sum does not depend on the order of the rows.
+ */
+const STATE = `
+select concat_ws(' ', current_setting('search_path'), extract(epoch from pg_postmaster_start_time()), ${Object.entries(
+  DEFINITIONS,
+)
+  .map(
+    ([name, own]) => `(
+  select concat(count(*), ' ', sum(hashtextextended(xmin::text || ctid::text, 0))) from pg_catalog.${name} where ${own})`,
+  )
+  .join()}) as state`
 
 /** The values of a type that is an enum. The index of `pg_enum` by type and order serves it. */
 export const labelsOf = (type: string): string =>

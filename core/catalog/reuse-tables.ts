@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { BoolExp } from '../plan/ir.js'
 import { type CatalogData, type RolePermissions, type TableData, tableKey } from './catalog.js'
+import type { Judged } from './constants.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'
 import type { Metadata, TrackedTable } from './metadata.js'
@@ -9,6 +10,8 @@ import type { Metadata, TrackedTable } from './metadata.js'
 export interface FoundAll {
   readonly tables: ReadonlyMap<string, DatabaseTable>
   readonly functions: ReadonlyMap<string, FoundFunction>
+  /** What is known about the constants of the metadata. */
+  readonly judged: Judged
 }
 
 /** A snapshot and its sources. Unchanged parts are reused in the next one. */
@@ -26,11 +29,11 @@ type Uses = ReadonlyMap<string, ReadonlySet<string>>
  */
 export function unchanged(
   metadata: Metadata,
-  found: ReadonlyMap<string, DatabaseTable>,
+  { tables: found, judged }: Pick<FoundAll, 'tables' | 'judged'>,
   before: Built,
 ): ReadonlyMap<string, TableData> {
   // Inconsistencies must be listed again.
-  if (before.data.inconsistent.length > 0) return new Map()
+  if (before.data.inconsistent.length > 0 || judged.refused.size > 0) return new Map()
   // What inherited roles may do is part of each table.
   if (!isDeepStrictEqual(metadata.roles, before.metadata.roles)) return new Map()
   const tables = [found, before.found.tables, metadata.tables, before.metadata.tables]

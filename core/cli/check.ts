@@ -3,7 +3,7 @@ import type pg from 'pg'
 import { counted } from '../counted.js'
 import { readCatalog } from '../catalog/change.js'
 import type { ProviderKinds } from '../contracts.js'
-import { isPooled } from '../db/database.js'
+import { inTransaction, isPooled } from '../db/database.js'
 import { createClient } from '../db/hosts.js'
 import { checkSessions } from '../db/pooler.js'
 import { ConfigError } from '../host/config.js'
@@ -151,7 +151,7 @@ async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrati
       { ok: true, text: `${pending.length} pending migrations: rowhouse start or rowhouse migrate runs them` },
     ]
   }
-  const { inconsistent, tables } = await readCatalog(client)
+  const { inconsistent, tables } = await inTransaction(client, () => readCatalog(client), { mode: 'read only' })
   findings.push({
     ok: true,
     text: `metadata: ${counted(tables.filter(({ system }) => !system).length, 'table')} tracked`,

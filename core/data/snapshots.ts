@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
-import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
+import { type Catalog, type CatalogData, openCatalog, sameCatalog } from '../catalog/catalog.js'
 import { announce, readAll, type Reading } from '../catalog/change.js'
 import type { CatalogOptions } from '../catalog/draft.js'
 import { type Watch, watchCatalog } from '../catalog/watch.js'
@@ -135,6 +135,7 @@ export async function openSnapshots(
     async settle(expected, committed = true) {
       try {
         if (!committed) return
+        if (expected.data === current.data) return void (current = { ...current, reading: expected })
         await swap(expected)
         await tellSiblings(expected.data.version)
       } finally {
@@ -161,12 +162,6 @@ async function announceIfWritable(client: ClientBase): Promise<string | undefine
 }
 
 const isOlder = ({ data }: Reading, { catalog }: Snapshot): boolean => BigInt(data.version) < BigInt(catalog.version)
-
-/** Returns whether two readings are equal. Equal tables are shared; only the ids differ. */
-function sameCatalog({ tables, ...one }: CatalogData, { tables: before, ...other }: CatalogData): boolean {
-  const sameTables = tables.length === before.length && tables.every((table, i) => table === before[i])
-  return sameTables && JSON.stringify({ ...one, id: '' }) === JSON.stringify({ ...other, id: '' })
-}
 
 /** A catalog and the plans compiled against it. */
 export interface Snapshot {

@@ -146,10 +146,8 @@ export class Transaction {
     return this.change
   }
 
-  /** Writes the metadata just before commit. Returns undefined when it was not changed. */
+  /** Writes changed metadata just before commit. Returns undefined when nothing is known anew. */
   async finish(): Promise<Reading | undefined> {
-    if (!this.change || this.change.revision === 0) return undefined
-    this.change.checkDependents(false)
-    return this.change.write()
+    return this.change?.finish()
   }
 }

@@ -15,7 +15,7 @@ import type {
   Write,
 } from './ir.js'
 
-/** Returns whether a plan uses a column of a table anywhere. */
+/** Returns whether a plan does anything with a column of a table but return it, so that its type matters. */
 export function usesColumn(op: Op, table: TableRef, column: string): boolean {
   const key = tableKey(table)
   const named = (here: TableRef, ...columns: readonly string[]): boolean =>
@@ -27,10 +27,9 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
   const field = (here: TableRef | undefined, each: Field): boolean => {
     switch (each.kind) {
       case 'constant':
-        return false
       case 'column':
       case 'version':
-        return here !== undefined && named(here, each.column)
+        return false
       case 'relation':
         return joined(here, each.read.table, each.on) || read(each.read)
       case 'aggregate':

@@ -9,7 +9,7 @@ export interface Request {
 
 export const track = (table: string): Request => ({ type: 'track_table', args: table })
 
-export const permit = (type: string, table: string, role: string, permission: object): Request => ({
+export const permit = (type: string, table: string | object, role: string, permission: object): Request => ({
   type: `create_${type}_permission`,
   args: { table, role, permission },
 })

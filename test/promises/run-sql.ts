@@ -3,7 +3,7 @@ import { rowsOf } from '../kit/database.js'
 import { permit, relate, track } from '../kit/metadata-requests.js'
 import { patience } from '../kit/patience.js'
 import { area, type Case, type Expected, is, like, query, refused, type Step } from '../kit/promises.js'
-import { testServer } from '../kit/server.js'
+import { testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
 /** What run_sql does, and what it refuses. */
@@ -23,6 +23,13 @@ const PROMISES = {
   'run_sql.cascade': 'with cascade the dependents are dropped too',
   'run_sql.type': 'a type cannot change under what depends on it, cascade or not',
   'run_sql.type-of-rules': 'filters, checks and presets of all four permissions are among what depends on a type',
+  'run_sql.type-of-presets':
+    'a preset of an insert permission is not named as one of the update permission, nor the other way round',
+  'run_sql.type-of-listed': 'the type of a column that permissions and templates only list can change',
+  'run_sql.constants':
+    'values of permissions and templates stay readable: a change of what they name, such as the label of an enum, is refused, and drops them with cascade',
+  'run_sql.constants-outside':
+    'if it is made past the server, the next SQL or reload finds them inconsistent, and again consistent',
   'run_sql.free': 'what nothing depends on is dropped and altered, and the API follows',
   'run_sql.rename-table': 'a table cannot be renamed, nor inside of a do block',
   'run_sql.rename-column': 'a column cannot be renamed',
@@ -90,6 +97,109 @@ const LEFT = `select string_agg(what, ', ') as left from (
   union all select 'cursor' from pg_cursors where is_holdable
   union all select 'channel' from pg_listening_channels()
 ) x`
+
+/** Changes of what constants name, and whose constants they are. */
+const CHANGES: Readonly<Record<string, Change>> = {
+  label: {
+    change: `alter type named.state rename value 'new' to 'fresh'`,
+    undo: `alter type named.state rename value 'fresh' to 'new'`,
+    dependents: [
+      'permission author.elsewhere.select',
+      'permission named.thing.among.select',
+      ...['insert', 'update'].map((type) => `permission named.thing.checker.${type}`),
+      ...['composite', 'domain', 'lists', 'reader'].map((role) => `permission named.thing.${role}.select`),
+      ...['delete', 'insert', 'update'].map((each) => `permission named.thing.writer.${each}`),
+      ...['default', 'fixed', 'inserts'].map((name) => `query-template named-${name}`),
+    ],
+  },
+  'type of the same name': {
+    change: `alter table named.thing drop column mood; drop type named.mood; create type named.mood as enum ('glad');
+      alter table named.thing add column mood named.mood`,
+    undo: `alter type named.mood add value 'sad'`,
+    dependents: ['permission named.thing.moody.select'],
+  },
+  attribute: {
+    change: 'alter type named.pair drop attribute n',
+    undo: 'alter type named.pair add attribute n int',
+    dependents: ['permission named.thing.paired.select'],
+  },
+  table: {
+    change: 'drop table named.gone',
+    undo: 'create table named.gone ()',
+    dependents: ['permission named.thing.class.select'],
+  },
+  schema: {
+    change: 'alter schema named_words rename to named_others',
+    undo: 'alter schema named_others rename to named_words',
+    dependents: ['permission named.thing.words.select'],
+  },
+  'text search': {
+    change: 'alter text search configuration named_words.words rename to others',
+    undo: 'alter text search configuration named_words.others rename to words',
+    dependents: ['permission named.thing.words.select'],
+  },
+  function: {
+    change: 'drop function named.made(int)',
+    undo: `create function named.made(int) returns int language sql as 'select $1'`,
+    dependents: ['permission named.thing.calls.select'],
+  },
+}
+interface Change {
+  readonly change: string
+  readonly undo: string
+  /** In the order of their names. */
+  readonly dependents: readonly string[]
+}
+
+const objectsIn = (text: string): string[] =>
+  [...text.matchAll(/(?:permission|query-template) [\w.-]+/g)].map(([each]) => each).sort()
+
+/** Makes a schema with tables whose permissions and templates name parts of the database. */
+async function nameThings(server: TestServer): Promise<void> {
+  await server.sql(`create schema named; create schema named_words;
+    create type named.state as enum ('new', 'paid');
+    create type named.mood as enum ('sad', 'glad');
+    create type named.pair as (word text, n int);
+    create type named.mixed as (state named.state, n int);
+    create domain named.some_state as named.state;
+    create table named.gone (id int);
+    create function named.made(int) returns int language sql as 'select $1';
+    create text search configuration named_words.words (copy = simple);
+    create table named.thing (id int primary key, author_id int, state named.state, states named.state[], mood named.mood,
+      pair named.pair, mixed named.mixed, own named.some_state, class regclass, words regconfig, calls regprocedure, n int)`)
+  const thing = { schema: 'named', name: 'thing' }
+  const select = (role: string, filter: object) => permit('select', thing, role, { columns: ['id'], filter })
+  const template = (name: string, type: string, args: object) => ({
+    type: 'create_query_template',
+    args: { name: `named-${name}`, template: { type, args: { table: thing, ...args } } },
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: thing },
+    select('reader', { state: 'new' }),
+    select('lists', { states: { $contains: ['new'] } }),
+    select('among', { $or: [{ $not: { state: { $in: ['paid', 'new'] } } }] }),
+    select('domain', { own: { $ne: 'new' } }),
+    select('composite', { mixed: '(new,1)' }),
+    select('moody', { mood: 'sad' }),
+    select('paired', { pair: '(a,1)' }),
+    select('class', { class: 'named.gone' }),
+    select('words', { words: 'named_words.words' }),
+    select('calls', { calls: 'named.made(int)' }),
+    select('others', { n: 1, state: 'paid' }),
+    permit('select', 'author', 'elsewhere', {
+      columns: ['id'],
+      filter: { $exists: { _table: thing, _where: { state: 'new' } } },
+    }),
+    permit('insert', thing, 'writer', { columns: ['id'], check: {}, set: { state: 'new' } }),
+    permit('update', thing, 'writer', { columns: ['id'], filter: {}, set: { states: ['new'] } }),
+    permit('delete', thing, 'writer', { filter: { state: 'new' } }),
+    permit('insert', thing, 'checker', { columns: ['id'], check: { state: 'new' } }),
+    permit('update', thing, 'checker', { columns: ['id'], filter: {}, check: { state: 'new' } }),
+    template('fixed', 'select', { columns: ['id'], where: { state: 'new' } }),
+    template('default', 'select', { columns: ['id'], where: { state: { $eq: { param: 'state', default: 'new' } } } }),
+    template('inserts', 'insert', { objects: [{ id: 1, state: 'new' }] }),
+  ])
+}
 
 const AUTHORS = { type: 'select', args: { table: 'author', columns: ['id'], order_by: 'id' } }
 
@@ -193,6 +303,84 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       refused('dependency-error', new RegExp(`dependencies : .*permission ruled\\.user\\.${type}`), '$.args'),
     ),
   ),
+  'run_sql.type-of-presets': [
+    sql(
+      'alter table ruled alter column preset type bigint',
+      refused('dependency-error', /dependencies : permission ruled\.user\.insert$/),
+    ),
+    sql(
+      'alter table ruled alter column stamped type bigint',
+      refused('dependency-error', /dependencies : permission ruled\.user\.update$/),
+    ),
+  ],
+  'run_sql.type-of-listed': async (t, server) => {
+    await server.sql(
+      `create table listed (id int primary key, n int, other text); insert into listed values (1, 2, 'a')`,
+    )
+    const all = ['id', 'n', 'other']
+    await server.must('bulk', [
+      track('listed'),
+      permit('insert', 'listed', 'user', { columns: all, check: { id: 1 } }),
+      permit('select', 'listed', 'user', { columns: all, filter: { id: 1 } }),
+      permit('update', 'listed', 'user', { columns: all, filter: { id: 1 }, check: { id: 1 } }),
+      {
+        type: 'create_query_template',
+        args: {
+          name: 'lists',
+          template: { type: 'select', args: { table: 'listed', columns: all, where: { id: 1 } } },
+        },
+      },
+    ])
+
+    await server.must('run_sql', {
+      sql: 'alter table listed alter column n type text, alter column other type json using null',
+    })
+
+    const listed = [{ id: 1, n: '2', other: null }]
+    t.same((await server.query('select', { table: 'listed', columns: all }, { role: 'user' })).body, listed)
+    t.same((await server.query('execute_query_template', { name: 'lists', args: {} }, { role: 'user' })).body, listed)
+    const { status, body } = await server.query('run_sql', {
+      sql: 'alter table listed alter column id type text',
+      cascade: true,
+    })
+    t.match(
+      [status, body],
+      [400, { code: 'dependency-error', error: /permission listed\.user\.insert, .*query-template lists$/ }],
+    )
+  },
+  'run_sql.constants': async (t, server) => {
+    await nameThings(server)
+    for (const [name, { change, dependents }] of Object.entries(CHANGES)) {
+      const before = await server.must('export_metadata', {})
+      const { status, body } = await server.query('run_sql', { sql: change })
+      t.match([status, body], [400, { path: '$.args', code: 'dependency-error' }], name)
+      t.same(objectsIn(String(body.error)), dependents, name)
+      t.same(await server.must('export_metadata', {}), before, `${name}: nothing changed`)
+      const args = [
+        { type: 'run_sql', args: { sql: change, cascade: true } },
+        { type: 'get_inconsistent_metadata', args: {} },
+        { type: 'export_metadata', args: {} },
+      ]
+      const tried = await server.raw(JSON.stringify({ type: 'bulk', args, dry_run: true }))
+      t.match(tried.body, [{}, { is_consistent: true }], `${name}: cascade`)
+      t.not(JSON.stringify(tried.body[2]), JSON.stringify(before), `${name}: cascade drops them`)
+    }
+  },
+  'run_sql.constants-outside': async (t, server) => {
+    const broken = async () => objectsIn(JSON.stringify(await server.must('get_inconsistent_metadata', {})))
+    for (const [name, { change, dependents, undo }] of Object.entries(CHANGES)) {
+      await server.sql(change)
+      await (name === 'label'
+        ? server.must('run_sql', { sql: 'create table named.unrelated ()' })
+        : server.must('reload_metadata', {}))
+      t.same(await broken(), dependents, name)
+      await server.must('run_sql', { sql: 'create table named.other (); drop table named.other' })
+      await server.must('run_sql', { sql: undo })
+      t.same(await broken(), [], name)
+    }
+    await server.must('run_sql', { sql: 'drop schema named cascade; drop schema named_words cascade', cascade: true })
+    t.same(await broken(), [])
+  },
   'run_sql.free': [
     sql(
       'alter table note drop column spare; alter table note alter column code type bigint; alter table note add column fresh int default 3',
