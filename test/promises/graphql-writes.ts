@@ -49,7 +49,7 @@ const PROMISES = {
   'permission.insert-columns': 'a role gives values to the columns of its permission only',
   'permission.preset': 'a preset column has the value of the permission, and takes none of the client',
   'permission.insert-one': 'without select permission there is no insert_t_one, and no returning',
-  'permission.conflict': 'without update permission there is no on_conflict',
+  'permission.conflict': 'without update permission on_conflict can only leave the row as it is',
   'permission.conflict-filter': 'on_conflict updates only rows of the update filter',
   'permission.update-filter': 'rows outside of the update filter stay as they are',
   'permission.update-columns': 'a role updates the columns of its permission only',
@@ -656,11 +656,23 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     write('insert_note(objects: {id: 11, owner: 1}) { affected_rows }', { insert_note: affected(1) }, BLIND),
   ],
   'permission.conflict': [
+    reset,
+    write(
+      'a: insert_note(objects: [{id: 1}, {id: 9}], on_conflict: {constraint: note_pkey}) { affected_rows returning { id } } b: insert_note_one(object: {id: 1}, on_conflict: {constraint: note_pkey, update_columns: []}) { id }',
+      { a: { affected_rows: 1, returning: [{ id: 9 }] }, b: null },
+      INSERTER,
+    ),
+    notes(ONE, TWO, { id: 9, body: 'preset', n: null, owner: 1 }),
     wrong(
-      'insert_note(objects: {id: 1}, on_conflict: {constraint: note_pkey}) { affected_rows }',
-      /on_conflict/,
+      'insert_note(objects: {id: 1}, on_conflict: {constraint: note_pkey, update_columns: [body]}) { affected_rows }',
+      /body/,
       /./,
       INSERTER,
+    ),
+    ask(
+      'mutation { insert_note(objects: {id: 1}, on_conflict: {constraint: note_pkey, update_columns: [_empty]}) { affected_rows } }',
+      fails('permission-denied', /_empty/),
+      { as: INSERTER },
     ),
   ],
   'permission.conflict-filter': [

@@ -50,6 +50,7 @@ t.test('session variables get other names in rules and presets', async (t) => {
         },
         set: { owner_id: 'X-Service-User-Id', label: 'new', data: { by: 'X-Hasura-User-Id' } },
         columns: ['text'],
+        allow_upsert: true,
       },
     },
   ])
@@ -121,13 +122,14 @@ t.test('other keys of permissions', async (t) => {
   ])
 })
 
-t.test('upserts need both permissions', async (t) => {
+t.test('whoever may insert may ignore conflicts', async (t) => {
   const insert = permit('insert_permissions', { check: {} })
   const upserts = (update: object) =>
     (moveTable({ ...insert, ...update }).table['insert_permissions'] as JsonObject[])[0]?.['permission']
 
   t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {} })), { check: {}, allow_upsert: true })
-  t.same(upserts(permit('update_permissions', { columns: [], filter: {} })), { check: {} })
+  t.same(upserts(permit('update_permissions', { columns: [], filter: {} })), { check: {}, allow_upsert: true })
+  t.same(upserts({}), { check: {}, allow_upsert: true })
   t.same(
     upserts({
       ...permit('insert_permissions', { check: {}, allow_upsert: false }),
@@ -137,8 +139,6 @@ t.test('upserts need both permissions', async (t) => {
       check: {},
     },
   )
-  t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {} }, 'other')), { check: {} })
-  t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {}, backend_only: true })), { check: {} })
 })
 
 t.test('relationships, names, computed fields and functions', async (t) => {

@@ -167,7 +167,7 @@ function mapTable(given: JsonObject, report: Report): JsonObject {
   for (const [key, type] of Object.entries(PERMISSIONS)) {
     table[key] = objects(given[key]).flatMap((each) => {
       const role = textOf(each['role'])
-      const moved = mapRole(type, each, given)
+      const moved = mapRole(type, each)
       if ('reason' in moved) {
         report.leave(`${type} permission`, `${name}.${role}`, moved.reason)
         return []
@@ -184,13 +184,11 @@ function mapTable(given: JsonObject, report: Report): JsonObject {
   return table
 }
 
-function mapRole(type: PermissionType, given: JsonObject, table: JsonObject) {
+function mapRole(type: PermissionType, given: JsonObject) {
   const role = textOf(given['role'])
   if (!ROLE_NAME.test(role)) return { reason: 'the name of a role has 1 to 64 of A-Z a-z 0-9 _ . -' }
   if (role === 'admin') return { reason: 'the role admin may do everything' }
-  const update = objects(table['update_permissions']).find((each) => each['role'] === role)?.['permission']
-  const mayUpsert = isObject(update) && !isEmpty(update['columns'] ?? null) && update['backend_only'] !== true
-  return mapPermission(type, isObject(given['permission']) ? given['permission'] : {}, mayUpsert)
+  return mapPermission(type, isObject(given['permission']) ? given['permission'] : {})
 }
 
 function mapRelationship(given: JsonObject, table: string, report: Report): JsonObject {

@@ -20,9 +20,8 @@ const RULE: Record<PermissionType, string> = { insert: 'check', select: 'filter'
 
 /**
  * Moves the definition of a permission. Refuses what would let a role do more than in Hasura.
- * @param mayUpsert whether the role may also update the table, which permits upserts in Hasura
  */
-export function mapPermission(type: PermissionType, given: JsonObject, mayUpsert: boolean): MappedPermission {
+export function mapPermission(type: PermissionType, given: JsonObject): MappedPermission {
   const permission: JsonObject = {}
   const notes: string[] = []
   for (const [key, value] of Object.entries(given)) {
@@ -37,7 +36,8 @@ export function mapPermission(type: PermissionType, given: JsonObject, mayUpsert
     permission[key] = moved
   }
   if (permission[RULE[type]] === undefined) return { reason: `it has no "${RULE[type]}"` }
-  if (type === 'insert' && mayUpsert && given['allow_upsert'] !== false) permission['allow_upsert'] = true
+  // Whoever may insert in Hasura may name every constraint, and ignore conflicts.
+  if (type === 'insert' && given['allow_upsert'] !== false) permission['allow_upsert'] = true
   if (permission['allow_aggregations'] === true && withoutAggregates(given['query_root_fields'])) {
     permission['allow_aggregations'] = false
     notes.push('query_root_fields excludes select_aggregate, so it permits no aggregates of related rows either')

@@ -119,7 +119,6 @@ export function planNested(
   }
   const here = `${path}.args.objects.${via.join('.')}`
   const target = tableOfStep(nested, table, names, here)
-  if (conflict) names.upsert(target, here)
   names.table(target, 'insert', here)
   const args: Args = conflict ? { on_conflict: conflictInput(walker, target, conflict, here) } : {}
   return { ...planInsert({ walker, table: target, args, path: here, answer: {}, rows }), ...step }

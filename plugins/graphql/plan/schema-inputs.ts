@@ -304,7 +304,7 @@ export class SchemaInputs {
 
   private conflict(table: Table): GraphQLInputObjectType | undefined {
     const { modern, names } = this.registry
-    if (!modern || !names.mayUpsert(table) || !names.may(table, 'update')) return undefined
+    if (!modern) return undefined
     const keys = names.conflictKeys(table)
     if (!keys.some(({ name }) => isEnumName(name))) return undefined
     return this.input(table, '_on_conflict', () => ({

@@ -157,8 +157,8 @@ class Writer {
   }
 
   private mayUpsert({ name }: Table): boolean {
-    const { insert, update } = grantsOf(this.asker.era, this.asker.role, name)
-    return (insert !== undefined && update !== undefined) || this.generator.random.chance(5)
+    const { insert } = grantsOf(this.asker.era, this.asker.role, name)
+    return insert !== undefined || this.generator.random.chance(5)
   }
 
   private onConflict(table: Table): string {
