@@ -2,6 +2,13 @@
 import { main } from './cli/main.js'
 import { endSignal } from './processes/signals.js'
 
+/** The password of a URL: `postgresql://user:password@host`, `?password=...`. */
+const PASSWORD = /(:\/\/[^/@:\s]*:|[?&]password=)[^@&\s]+/g
+// All users of the machine can read the arguments of a process, unless it changes its title.
+const given = process.argv.join(' ')
+const shown = given.replaceAll(PASSWORD, '$1...')
+if (shown !== given) process.title = shown
+
 let signal: AbortSignal | undefined
 const code = await main(process.argv.slice(2), {
   get stdin() {

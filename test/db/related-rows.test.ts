@@ -358,7 +358,7 @@ t.test('rows with related rows are written as one by one in SQL', async (t) => {
       }
       if (!right.failed) done++
     }),
-    { numRuns: cases(300, 'ROWHOUSE_NESTED_CASES'), endOnFailure: !process.env['ROWHOUSE_SHRINK'] },
+    { numRuns: cases(300, 'ROWHOUSE_RELATED_CASES'), endOnFailure: !process.env['ROWHOUSE_SHRINK'] },
   )
   t.comment(`${done} were written`)
 })
