@@ -12,24 +12,34 @@ export type Value = Json | Error | Value[] | { [key: string]: Value }
 export const fieldError = (code: string, message: string, schema?: string): GraphQLError =>
   new GraphQLError(message, { extensions: { code, schema } })
 
+/** Returns an error of a field inside of another one as an error of that other field, for one that has other parts here. */
+export function atField(error: Error): Error {
+  if (!(error instanceof GraphQLError) || !error.extensions['inside']) return error
+  const { inside: _, ...extensions } = error.extensions
+  return new GraphQLError(error.message, { extensions })
+}
+
 /**
  * Reads the response of a schema.
  * @param aliases aliases of the requested root fields
+ * @param prefix that of names which the client did not choose
  * @returns data with each error at its path, and the errors without a path in the data
  * @throws RemoteError when this is not GraphQL; GraphQLError when the schema refused the request
  */
-export function readAnswer(schema: string, { status, json }: RemoteAnswer, aliases: readonly string[]) {
-  const body = json !== undefined && isObject(json) ? json : undefined
-  const errors = body?.['errors']
-  if (!body || (!Array.isArray(errors) && !isData(body['data']))) throw refusal(schema, status, json)
-  const data = (isData(body['data']) ? body['data'] : Object.create(null)) as { [key: string]: Value }
+export function readAnswer(schema: string, { status, json }: RemoteAnswer, aliases: readonly string[], prefix: string) {
+  const body = json !== undefined && isObject(json) ? json : {}
+  const errors = Array.isArray(body['errors']) ? body['errors'] : []
+  const isWhole = isData(body['data'])
+  if (errors.length === 0 && !isWhole) throw refusal(schema, status, json)
+  const data = (isWhole ? body['data'] : Object.create(null)) as { [key: string]: Value }
   const unplaced: GraphQLError[] = []
-  for (const each of Array.isArray(errors) ? errors : []) {
-    const error = clientError(each, schema)
+  for (const each of errors) {
     const path = isObject(each) && Array.isArray(each['path']) ? each['path'] : []
-    if (!place(data, path, error, aliases)) unplaced.push(error)
+    const error = (inside: readonly Json[] = []) => clientError(each, schema, shown(inside, prefix))
+    if (!place(data, path, error, aliases)) unplaced.push(error())
   }
-  for (const alias of aliases) if (data[alias] === undefined) data[alias] = missingField(schema)
+  // An error of one field that cannot be null makes all the data null: no field is missing then.
+  for (const alias of aliases) if (data[alias] === undefined) data[alias] = isWhole ? missingField(schema) : null
   return { data, unplaced }
 }
 
@@ -48,10 +58,22 @@ function refusal(schema: string, status: number, json: Json | undefined): Error 
   return new RemoteError('remote-invalid', `the response of ${named(schema)} is not GraphQL`)
 }
 
-/** Keeps only the message and the code of an error, because the rest could be internal, such as a stack. */
-function clientError(error: Json, schema: string): GraphQLError {
+/**
+ * Keeps only the message and the code of an error, because the rest could be internal, such as a stack.
+ * @param inside the rest of its path, in a field that is null because of it
+ */
+function clientError(error: Json, schema: string, inside: readonly Json[]): GraphQLError {
   const text = errorText(error) ?? `${named(schema)} reported an error without a message`
-  return fieldError(codeOf(error) ?? 'remote-error', text, schema)
+  const code = codeOf(error) ?? 'remote-error'
+  return new GraphQLError(text, { extensions: { code, schema, ...(inside.length > 0 ? { inside } : {}) } })
+}
+
+/** Returns a path up to the first step that no client could know. */
+function shown(path: readonly Json[], prefix: string): readonly Json[] {
+  const end = path.findIndex(
+    (step) => typeof step !== 'number' && !(typeof step === 'string' && /^\w+$/.test(step) && !step.startsWith(prefix)),
+  )
+  return end < 0 ? path : path.slice(0, end)
 }
 
 function codeOf(error: Json): string | undefined {
@@ -64,29 +86,32 @@ function codeOf(error: Json): string | undefined {
 /**
  * Puts an error at its path in the data, or at the first null on the path. An error without a path, or with an unknown
  * one, goes to every root field that has no value.
+ * @param error makes the error, with the steps of the path that are left
  * @returns whether the data had a place for the error
  */
 function place(
   data: { [key: string]: Value },
   path: readonly Json[],
-  error: Error,
+  error: (inside?: readonly Json[]) => Error,
   aliases: readonly string[],
 ): boolean {
   const [root] = path
   if (typeof root !== 'string' || !aliases.includes(root)) {
     const empty = aliases.filter((alias) => data[alias] === undefined || data[alias] === null)
-    for (const alias of empty) data[alias] = error
+    for (const alias of empty) data[alias] = error()
     return empty.length > 0
   }
   let holder: Value = data
-  for (const step of path) {
+  for (const [i, step] of path.entries()) {
     if (typeof holder !== 'object' || holder === null || holder instanceof Error) return false
     if (typeof step !== 'string' && typeof step !== 'number') return false
     if (Array.isArray(holder) && !(typeof step === 'number' && step < holder.length)) return false
     const container = holder as { [key: string | number]: Value }
     const value: Value | undefined = container[step]
+    // Nobody reads a field that was not requested.
+    if (value === undefined && holder !== data) return false
     if (value === undefined || value === null) {
-      container[step] = error
+      container[step] = error(path.slice(i + 1))
       return true
     }
     holder = value
@@ -133,11 +158,12 @@ export function notRun(error: ServiceError): Outcome {
  * @param onUnexpected called with internal errors; clients see "internal error" instead
  */
 export function publicError(error: GraphQLError, onUnexpected: (error: Error) => void): FieldError {
-  const { originalError, path, locations } = error
+  const { originalError, locations } = error
   // For invalid data graphql-js throws a plain Error or a GraphQLError.
   const isInternal = originalError && !(originalError instanceof GraphQLError) && originalError.constructor !== Error
   if (isInternal) onUnexpected(originalError)
-  const { code, schema } = error.extensions
+  const { code, schema, inside = [] } = error.extensions
+  const path = error.path && [...error.path, ...(inside as readonly (string | number)[])]
   return {
     message: isInternal ? 'internal error' : error.message,
     locations,

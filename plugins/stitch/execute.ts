@@ -16,7 +16,7 @@ import {
   visit,
 } from 'graphql'
 import { type Json, type JsonObject, NumberText, stringifyJson } from 'rowhouse/plan'
-import { fieldError, missingField, type Outcome, publicError, type Value } from './answer.js'
+import { atField, fieldError, missingField, type Outcome, publicError, type Value } from './answer.js'
 import { type Document, InvalidDocument, nameNode } from './document.js'
 import type { Extension } from './extension.js'
 import type { Merged } from './merge.js'
@@ -81,7 +81,7 @@ interface Context {
 }
 interface Batch {
   readonly keys: Map<string, Json>
-  readonly rows: Promise<Error | ReadonlyMap<string, readonly Value[]>>
+  readonly rows: Promise<Error | ReadonlyMap<string, readonly Value[]> | null>
 }
 
 /** Finds a prefix that the client's document does not contain, so that added names never conflict with its own. */
@@ -140,6 +140,7 @@ async function fetchExtension(extension: Extension, source: unknown, context: Co
       node: () => rootNode(query, context, info),
       arguments: () => typedArguments(extension, values),
     })
+    if (first && answer instanceof Error) return atField(answer)
     return convertNumbers(first && Array.isArray(answer) ? (answer[0] ?? null) : answer, info.returnType)
   }
 
@@ -161,7 +162,8 @@ async function fetchExtension(extension: Extension, source: unknown, context: Co
   const text = keyText(values[0]!)
   batch.keys.set(text, values[0]!)
   const rows = await batch.rows
-  if (rows instanceof Error) return rows
+  if (rows === null) return null
+  if (rows instanceof Error) return atField(rows)
   const found = rows.get(text) ?? []
   return convertNumbers(many ? [...found] : (found[0] ?? null), info.returnType)
 }
@@ -194,13 +196,13 @@ function rootNode(name: string, context: Context, info: GraphQLResolveInfo, more
   }
 }
 
-function byKey(rows: Value, key: string, schema: string): Error | ReadonlyMap<string, readonly Value[]> {
-  if (rows instanceof Error) return rows
-  if (rows !== null && !Array.isArray(rows)) {
+function byKey(rows: Value, key: string, schema: string): Error | ReadonlyMap<string, readonly Value[]> | null {
+  if (rows instanceof Error || rows === null) return rows
+  if (!Array.isArray(rows)) {
     return fieldError('remote-invalid', `${named(schema)} returned a value that is not a list`, schema)
   }
   const found = new Map<string, Value[]>()
-  for (const row of (rows ?? []) as readonly Value[]) {
+  for (const row of rows) {
     if (row instanceof Error) return row
     if (row === null) continue
     const value = property(row, key, schema)

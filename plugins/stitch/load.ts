@@ -3,7 +3,11 @@ import {
   buildSchema,
   getIntrospectionQuery,
   type GraphQLSchema,
+  type IntrospectionOptions,
   type IntrospectionQuery,
+  parse,
+  print,
+  visit,
 } from 'graphql'
 import { isObject, type Json } from 'rowhouse/plan'
 import type { SchemaConfig } from './config.js'
@@ -24,14 +28,39 @@ export async function loadSchema(remote: Remote, config: SchemaConfig, signal: A
     if (typeof sdl !== 'string') throw invalid(remote, 'its schema endpoint did not return a schema')
     return build(sdl)
   }
-  const body = JSON.stringify({ query: getIntrospectionQuery({ descriptions: true }) })
-  const { status, json } = await remote.ask(
-    { method: 'POST', url: config.url, headers, body, repeatable: true },
-    signal,
-  )
-  const data = json !== undefined && isObject(json) ? json['data'] : undefined
-  if (data === undefined || !isObject(data)) throw refused(remote, status, json)
-  return buildClientSchema(data as unknown as IntrospectionQuery)
+  for (const [i, query] of INTROSPECTION.entries()) {
+    const request = {
+      method: 'POST',
+      url: config.url,
+      headers,
+      body: JSON.stringify({ query }),
+      repeatable: true,
+    } as const
+    const { status, json } = await remote.ask(request, signal)
+    const body = json !== undefined && isObject(json) ? json : {}
+    const { data } = body
+    if (data !== undefined && isObject(data)) return buildClientSchema(data as unknown as IntrospectionQuery)
+    if (!Array.isArray(body['errors']) || i === INTROSPECTION.length - 1) throw refused(remote, status, json)
+  }
+  throw new Error('there is no introspection query')
+}
+
+/**
+ * Queries for a schema, the most complete one first. An older service refuses a query for what it does not know: `@oneOf`
+ * is of 2025, `specifiedByURL` of 2021. Without `inputValueDeprecation`, deprecated arguments and input fields are missing.
+ */
+const INTROSPECTION = [
+  { inputValueDeprecation: true, specifiedByUrl: true, oneOf: true },
+  { inputValueDeprecation: true, specifiedByUrl: true },
+  { inputValueDeprecation: true },
+  { specifiedByUrl: true },
+  {},
+].map(introspection)
+
+/** Leaves out directives, because the merged schema has none of a service. */
+function introspection(options: IntrospectionOptions): string {
+  const query = parse(getIntrospectionQuery(options))
+  return print(visit(query, { Field: ({ name }) => (name.value === 'directives' ? null : undefined) }))
 }
 
 const build = (sdl: string): GraphQLSchema => buildSchema(sdl, { assumeValidSDL: true })

@@ -98,7 +98,7 @@ export class Requests {
   }
 
   private async send(schema: string, operation: RootKind, group: readonly Pending[]): Promise<void> {
-    const { targets, maxRequests, signal, onEnd, onError } = this.options
+    const { targets, prefix, maxRequests, signal, onEnd, onError } = this.options
     const { remote, url, headers } = targets.get(schema)!
     const aliases = group.map((_, i) => `f${i}`)
     try {
@@ -108,7 +108,7 @@ export class Requests {
       }
       const body = this.document(operation, group, aliases)
       const request = { method: 'POST', url, headers, body, repeatable: operation === 'query' } as const
-      const { data, unplaced } = readAnswer(schema, await remote.ask(request, signal), aliases)
+      const { data, unplaced } = readAnswer(schema, await remote.ask(request, signal), aliases, prefix)
       for (const [i, { resolve }] of group.entries()) resolve(data[aliases[i]!] ?? null)
       for (const error of unplaced) onError(error)
       onEnd(schema, 'answered')

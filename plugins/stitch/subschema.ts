@@ -1,6 +1,14 @@
 import {
+  astFromValue,
   type FieldDefinitionNode,
+  getNullableType,
+  type GraphQLArgument,
+  type GraphQLInputField,
   type GraphQLSchema,
+  isInputObjectType,
+  isInterfaceType,
+  isIntrospectionType,
+  isObjectType,
   isScalarType,
   isTypeDefinitionNode,
   Kind,
@@ -35,6 +43,7 @@ export function subschemaOf(name: string, source: GraphQLSchema, prefix = ''): S
   const rootNames = { query: source.getQueryType()?.name, mutation: source.getMutationType()?.name }
   const skipped = new Set([rootNames.query, rootNames.mutation, source.getSubscriptionType()?.name])
   const used = new Set<string>()
+  for (const input of inputsOf(source)) dropUnprintableDefault(input)
   const all = parse(printSchema(source), { noLocation: true })
     .definitions.filter(isTypeDefinitionNode)
     .map((node) =>
@@ -59,5 +68,28 @@ export function subschemaOf(name: string, source: GraphQLSchema, prefix = ''): S
       // A root type is left out unless a field or a union refers to it.
       .filter((node) => !skipped.has(node.name.value) || used.has(node.name.value))
       .map((node) => ({ ...node, name: nameNode(rename(node.name.value)) })),
+  }
+}
+
+type Input = GraphQLArgument | GraphQLInputField
+
+/** Lists the arguments and the input fields of a schema. */
+const inputsOf = (source: GraphQLSchema): readonly Input[] =>
+  Object.values(source.getTypeMap()).flatMap((type): readonly Input[] => {
+    if (isInputObjectType(type)) return Object.values(type.getFields())
+    if (isIntrospectionType(type) || !(isObjectType(type) || isInterfaceType(type))) return []
+    return Object.values(type.getFields()).flatMap(({ args }) => args)
+  })
+
+/**
+ * Removes a default value that graphql-js cannot print, such as an object of a custom scalar. The input stays optional, and the
+ * service uses its default.
+ */
+function dropUnprintableDefault(input: Input): void {
+  try {
+    astFromValue(input.defaultValue, input.type)
+  } catch {
+    input.defaultValue = undefined
+    input.type = getNullableType(input.type)
   }
 }

@@ -1,4 +1,11 @@
-import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery, printSchema } from 'graphql'
+import {
+  buildClientSchema,
+  buildSchema,
+  getIntrospectionQuery,
+  graphql,
+  type IntrospectionQuery,
+  printSchema,
+} from 'graphql'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -399,6 +406,242 @@ tap.test('types of two schemas with the same names', async (t) => {
       },
     })
   })
+})
+
+/** Everything that a schema may say of values beside their types. */
+const DETAILED = `
+  scalar Stamp @specifiedBy(url: "https://example.com/stamp")
+  enum Size { SMALL LARGE HUGE @deprecated(reason: "too big") }
+  input Box { size: Size = LARGE, weight: Int @deprecated(reason: "use size"), label: String! = "none", inner: Box }
+  input One @oneOf { id: Int name: String @deprecated(reason: "use id") }
+  interface Thing { name(upper: Boolean @deprecated): String }
+  type Book implements Thing { name(upper: Boolean @deprecated): String, pages: Int @deprecated(reason: "unknown") }
+  type Query {
+    find(text: String, old: Int @deprecated(reason: "use text"), box: Box = {size: SMALL}, sizes: [Size!] = [SMALL], must: Int! = 5): String
+    one(of: One!): String
+    thing: Thing
+    gone: String @deprecated
+    at: Stamp
+  }
+  type Mutation { put(box: Box, old: [Box!] @deprecated): String }`
+const SAID = (args: object) => JSON.stringify(args)
+const DETAILS = {
+  find: SAID,
+  one: SAID,
+  put: SAID,
+  thing: { __typename: 'Book', name: SAID, pages: 7 },
+  gone: 'still here',
+  at: 'noon',
+}
+/** What a service may not know of introspection, and what it then refuses. */
+const NEWER = { oneOf: /isOneOf/, specifiedByUrl: /specifiedByURL/, inputValueDeprecation: /(args|inputFields)\(/ }
+
+tap.test('a schema that is introspected is the schema of the service', async (t) => {
+  const whole = await schemaRemote(t, DETAILED, DETAILS)
+  const documents: readonly (readonly [query: string, variables?: object])[] = [
+    ['{ find(old: 5) }'],
+    ['query ($n: Int) { find(old: $n, text: "x") }', { n: 5 }],
+    ['{ find(box: {weight: 3, size: HUGE}) }'],
+    ['query ($box: Box) { find(box: $box, sizes: [HUGE]) }', { box: { weight: 3, inner: { weight: 4, label: 'x' } } }],
+    ['query ($size: Size = HUGE) { find(sizes: [$size]) }'],
+    ['{ find }'],
+    ['{ one(of: {name: "x"}) }'],
+    ['query ($of: One!) { one(of: $of) }', { of: { name: 'x' } }],
+    ['{ thing { name(upper: true) ... on Book { pages } } }'],
+    ['{ gone at }'],
+    ['mutation { put(old: [{weight: 1}]) }'],
+  ]
+  const refused = ['{ one(of: {id: 1, name: "x"}) }', '{ one(of: {}) }', '{ find(must: null) }', '{ find(none: 1) }']
+  const direct = async (query: string, variables: object = {}) =>
+    (await fetch(whole.url, { method: 'POST', body: JSON.stringify({ query, variables }) })).json()
+
+  await t.test('whatever the service takes, the proxy takes', async (t) => {
+    const stitched = await stitchServer(t, { schemas: { whole: { url: whole.url } } })
+    for (const [query, variables] of documents)
+      t.same((await stitched.ask(query, variables)).body, await direct(query, variables), query)
+    for (const query of refused) t.match((await stitched.ask(query)).body, { errors: [{}], data: undefined }, query)
+  })
+
+  await t.test('introspection says of it what the service says', async (t) => {
+    const stitched = await stitchServer(t, { schemas: { whole: { url: whole.url } } })
+    const query = getIntrospectionQuery({ inputValueDeprecation: true, oneOf: true, specifiedByUrl: true })
+    const sdlOf = ({ data }: { data: IntrospectionQuery }) => printSchema(buildClientSchema(data))
+    t.equal(sdlOf((await stitched.ask(query)).body), sdlOf((await direct(query)) as { data: IntrospectionQuery }))
+  })
+
+  for (const unknown of [...Object.keys(NEWER).map((name) => [name]), Object.keys(NEWER)]) {
+    await t.test(`a service that does not know ${unknown.join(', ')}`, async (t) => {
+      const older = await stubRemote(t, async ({ body }, res) => {
+        const { query } = JSON.parse(body) as { query: string }
+        const isRefused =
+          query.includes('__schema') && unknown.some((name) => NEWER[name as keyof typeof NEWER].test(query))
+        if (isRefused) return res.writeHead(400).end('{"errors": [{"message": "Cannot query field"}]}')
+        return res.end(await (await fetch(whole.url, { method: 'POST', body })).text())
+      })
+      const stitched = await stitchServer(t, { schemas: { older: { url: older.url } } })
+      const asked = unknown.includes('inputValueDeprecation') ? '{ find gone }' : '{ find(old: 5) gone }'
+      t.same((await stitched.ask(asked)).body, await direct(asked))
+      t.ok(older.got.length <= 6, 'a few requests are enough')
+    })
+  }
+
+  await t.test('a default value that JavaScript cannot write keeps its argument optional', async (t) => {
+    const sdl = `scalar JSON input Box { data: JSON! = {a: [1, "x", null]} size: Int! = 1 }
+      type Query { find(data: JSON! = {a: 1}, box: Box! = {data: {b: 2}}, list: [JSON] = [{}]): String }`
+    const service = await schemaRemote(t, sdl, { find: SAID })
+    const fetched = await stubRemote(t, (_got, res) => res.end(sdl))
+    // As a service in another language describes it.
+    const { data } = await graphql({ schema: buildSchema(sdl), source: getIntrospectionQuery() })
+    const described = JSON.stringify({ data }).replaceAll('"defaultValue":null', '"defaultValue":"{a: {b: 1}}"')
+    const foreign = await stubRemote(t, async ({ body }, res) => {
+      if (body.includes('__schema')) return res.end(described)
+      return res.end(await (await fetch(service.url, { method: 'POST', body })).text())
+    })
+    for (const shop of [
+      { url: service.url, sdl },
+      { url: service.url, schemaUrl: fetched.url },
+      { url: foreign.url },
+    ]) {
+      const stitched = await stitchServer(t, { schemas: { shop } })
+      for (const [query, variables] of [
+        ['{ find }'],
+        ['{ find(box: {}) }'],
+        ['{ find(data: {z: [1]}, box: {data: 5}) }'],
+        ['query ($data: JSON) { find(data: $data) }', {}],
+        ['query ($data: JSON) { find(data: $data) }', { data: { y: 1 } }],
+      ] as const) {
+        const direct = await fetch(service.url, { method: 'POST', body: JSON.stringify({ query, variables }) })
+        t.same((await stitched.ask(query, variables)).body, await direct.json(), query)
+      }
+      t.notOk((await stitched.ask(getIntrospectionQuery())).body.errors)
+    }
+  })
+
+  await t.test('a service that refuses every introspection is asked a few times, and says why', async (t) => {
+    const closed = await stubRemote(t, (_got, res) => res.end('{"errors": [{"message": "no introspection here"}]}'))
+    const stitched = await stitchServer(t, { schemas: { closed: { url: closed.url }, whole: { url: whole.url } } })
+    t.match(await stitched.fetch('/readyz', { headers: ADMIN }), { text: /no introspection here/ })
+  })
+})
+
+tap.test('what a field that cannot be null does to the fields beside it', async (t) => {
+  const fails = () => {
+    throw new Error('bad luck')
+  }
+  const service = await schemaRemote(
+    t,
+    `type Query { boom: String! list: [Int] deep: Deep all: [Deep!] nest: [Deep]! rows(ids: [Int!]!): [Deep!] lost(ids: [Int!]!): [Deep!]! }
+     type Deep { id: Int! boom: String! soft: String ok: Int deep: Deep! }`,
+    {
+      boom: fails,
+      list: [1, 2],
+      deep: { id: 1, ok: 1, boom: fails, soft: fails },
+      all: [
+        { id: 1, ok: 1, soft: 'a' },
+        { id: 2, ok: 2, soft: fails, boom: fails, deep: { id: 3, ok: 3, soft: fails, boom: fails } },
+      ],
+      nest: [
+        { id: 1, ok: 1, soft: fails },
+        { id: 2, ok: 2, boom: fails, deep: { id: 3, soft: fails, boom: fails } },
+      ],
+      rows: ({ ids }: { ids: number[] }) => ids.map((id) => ({ id, ok: id, soft: fails })),
+      lost: fails,
+    },
+  )
+  const owner = await schemaRemote(t, 'type Query { people: [Person!] } type Person { id: Int! }', {
+    people: [{ id: 1 }, { id: 2 }],
+  })
+  const extend = (field: string, query: string, many: boolean) => ({
+    type: 'Person',
+    field,
+    from: 'service',
+    query,
+    many,
+    arguments: { ids: '$id' },
+    batch: { argument: 'ids', key: 'id' },
+  })
+  const stitched = await stitchServer(t, {
+    schemas: { service: { url: service.url }, owner: { url: owner.url } },
+    extensions: [extend('row', 'rows', false), extend('lost', 'lost', true), extend('lostOne', 'lost', false)],
+  })
+  const cases: Readonly<Record<string, readonly [data: object, paths: readonly (readonly (string | number)[])[]]>> = {
+    '{ boom list }': [{ boom: null, list: null }, [['boom']]],
+    '{ list boom deep { ok } }': [{ list: null, boom: null, deep: null }, [['boom']]],
+    '{ a: boom b: list }': [{ a: null, b: null }, [['a']]],
+    '{ list deep { ok soft } }': [{ list: [1, 2], deep: { ok: 1, soft: null } }, [['deep', 'soft']]],
+    '{ list d: deep { ok b: boom } }': [{ list: [1, 2], d: null }, [['d', 'b']]],
+    '{ all { ok s: soft } }': [
+      {
+        all: [
+          { ok: 1, s: 'a' },
+          { ok: 2, s: null },
+        ],
+      },
+      [['all', 1, 's']],
+    ],
+    '{ list n: nest { ok s: soft } }': [
+      {
+        list: [1, 2],
+        n: [
+          { ok: 1, s: null },
+          { ok: 2, s: null },
+        ],
+      },
+      [['n', 0, 's']],
+    ],
+    '{ n: nest { ok b: boom } }': [
+      { n: [null, null] },
+      [
+        ['n', 0, 'b'],
+        ['n', 1, 'b'],
+      ],
+    ],
+    '{ people { id row { ok s: soft } } }': [
+      {
+        people: [
+          { id: 1, row: { ok: 1, s: null } },
+          { id: 2, row: { ok: 2, s: null } },
+        ],
+      },
+      [
+        ['people', 0, 'row', 's'],
+        ['people', 1, 'row', 's'],
+      ],
+    ],
+    '{ people { id lost { ok } } }': [
+      {
+        people: [
+          { id: 1, lost: null },
+          { id: 2, lost: null },
+        ],
+      },
+      [
+        ['people', 0, 'lost'],
+        ['people', 1, 'lost'],
+      ],
+    ],
+    '{ people { id row { ok } lost { ok } lostOne { ok } } }': [
+      { people: [1, 2].map((id) => ({ id, row: null, lost: null, lostOne: null })) },
+      [
+        ['people', 0, 'lost'],
+        ['people', 1, 'lost'],
+      ],
+    ],
+  }
+  for (const [query, [data, paths]] of Object.entries(cases)) {
+    const { body } = await stitched.ask(query)
+    t.same(body.data, data, query)
+    t.same(
+      body.errors.map(({ path }: { path: unknown }) => path),
+      paths,
+      query,
+    )
+    for (const error of body.errors)
+      t.match(error, {
+        message: /^bad luck|^Cannot return null/,
+        extensions: { code: 'remote-error', schema: 'service' },
+      })
+  }
 })
 
 tap.test('the example starts without a database', async (t) => {

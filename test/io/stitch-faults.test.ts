@@ -62,6 +62,18 @@ tap.test('a schema that does not answer as it should spoils only its own fields'
     'answers nothing': [() => text(''), 'remote-invalid', /not GraphQL/],
     'answers a list': [() => text('[{"data": 1}]'), 'remote-invalid', /not GraphQL/],
     'answers data that is no object': [() => text('{"data": 5}'), 'remote-invalid', /not GraphQL/],
+    'answers null': [() => text('{"data": null}'), 'remote-invalid', /not GraphQL/],
+    'answers null with no errors': [() => text('{"data": null, "errors": []}'), 'remote-invalid', /not GraphQL/],
+    'answers null for all, without saying why': [
+      () => text('{"data": null, "errors": [{"message": "bad luck", "path": null}]}'),
+      'remote-error',
+      /^bad luck$/,
+    ],
+    'refuses the document as GraphQL over HTTP says': [
+      () => text('{"errors": [{"message": "bad luck"}]}', 400, { 'content-type': 'application/graphql-response+json' }),
+      'remote-error',
+      /^bad luck$/,
+    ],
     'answers two keys of one name': [() => text('{"data": {}, "data": {}}'), 'remote-invalid', /not GraphQL/],
     'leaves a field out': [() => text('{"data": {}}'), 'remote-invalid', /did not return a requested field/],
     refuses: [
@@ -146,6 +158,24 @@ tap.test('a schema that does not answer as it should spoils only its own fields'
         { message: 'by the way', extensions: { code: 'remote-error', schema: 'shop' } },
       ],
     })
+  })
+
+  await t.test('no error is lost, whatever its path is', async (t) => {
+    const paths = [['f0', 0, 'age'], ['f0', 7, 'years'], ['f0', 0, 'name', 'x'], ['f0', { a: 1 }], ['f0']]
+    for (const path of paths) {
+      json((got) => ({ data: people(got, [{ name: 'Ann', years: null }]), errors: [{ message: 'forgotten', path }] }))
+      const { body } = await stitched.ask('{ people { name years: age } }')
+      t.match(body, { data: { people: [{ name: 'Ann' }] }, errors: [{ message: 'forgotten' }] }, JSON.stringify(path))
+      t.equal(body.errors.length, 1)
+    }
+    // The schema has made the person null for a column that only the extension needs.
+    json((got) => ({
+      data: people(got, [null] as never),
+      errors: [{ message: 'no city', path: ['f0', 0, 'st_city'] }],
+    }))
+    const { body } = await stitched.ask('{ people { name weather { sky } } }')
+    t.match(body, { data: { people: null }, errors: [{ message: 'no city', path: ['people', 0] }] })
+    t.equal(body.errors[0].path.length, 2)
   })
 
   await t.test('values of other types than the schema says are errors at their place', async (t) => {
