@@ -91,14 +91,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
   'upload.record': async (t, server) => {
     const { status, body } = await server.fetch(
       `${pathOf('a')}?pending=true`,
-      { method: 'POST', body: 'bytes', headers: { 'Content-Type': 'text/plain' } },
+      { method: 'POST', body: 'bytes', headers: { 'Content-Type': 'text/plain; charset="utf-8"' } },
       user,
     )
     const { created_at: createdAt, expires_at: expiresAt, ...rest } = body
     t.equal(status, 200)
     t.strictSame(rest, {
       file_id: 'a',
-      content_type: 'text/plain',
+      content_type: 'text/plain; charset="utf-8"',
       file_status: 'pending',
       file_size: 5,
       user_id: 42,
@@ -112,7 +112,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
       'a',
       like({
         file_id: 'a',
-        content_type: 'text/plain',
+        content_type: 'text/plain; charset="utf-8"',
         file_status: 'uploaded',
         file_size: 5,
         user_id: 42,
@@ -120,7 +120,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Pending>>> = {
       }),
       user,
     ),
-    get('a', { status: 200, text: 'bytes', headers: { 'content-type': 'text/plain' } }),
+    get('a', { status: 200, text: 'bytes', headers: { 'content-type': 'text/plain; charset="utf-8"' } }),
   ],
   'attach.missing': [attach('a', notPending('a'), user), attach('none', notPending('none'), user)],
   'upload.replaced': [

@@ -221,15 +221,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
       }),
     ])
   },
-  'metadata.type': [{ content_type: 'text/plain', filetype: 'a/b' }, { filetype: 'a/b' }, { filetype: '' }].flatMap(
-    (types, i) => [
-      whole('x', { file_id: `type ${i}`, ...types } as Headers, { status: 201 }),
-      get(`type ${i}`, {
-        status: 200,
-        headers: { 'content-type': ['text/plain', 'a/b', 'application/octet-stream'][i]! },
-      }),
-    ],
-  ),
+  'metadata.type': [
+    [{ content_type: 'text/plain', filetype: 'a/b' }, 'text/plain'],
+    [{ filetype: 'a/b' }, 'a/b'],
+    [{ filetype: '' }, 'application/octet-stream'],
+    [{ filetype: 'Text/CSV; charset="ISO-8859-1"; header=present' }, 'Text/CSV; charset="ISO-8859-1"; header=present'],
+    [{ content_type: 'text/plain;;charset=utf-8' }, 'text/plain;;charset=utf-8'],
+  ].flatMap(([types, expected], i) => [
+    whole('x', { file_id: `type ${i}`, ...(types as Headers) }, { status: 201 }),
+    get(`type ${i}`, { status: 200, headers: { 'content-type': expected as string } }),
+  ]),
   'metadata.replace': async (t, server) => {
     const path = await begin(server, 5, { file_id: 'taken', replace: 'true' })
     await takeAll(t, server, [
@@ -330,6 +331,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
       { ...create(5, {}, refused, { 'Content-Type': 'text/plain' }), body: 'hello' },
       patch(path, 0, 'hello', bad('Content-Encoding "gzip" is not supported'), { 'Content-Encoding': 'gzip' }),
       progress(path, 0),
+      patch(path, 0, 'hello', at(5), { 'Content-Type': 'Application/Offset+Octet-Stream; charset=utf-8' }),
     ])
   },
   'patch.too-long': async (t, server) => {
