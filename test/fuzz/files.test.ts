@@ -243,6 +243,7 @@ function judge(
   const wanted = expected(written, bytes.length)
   if (status === 200) {
     if (!body.equals(bytes)) return 'not all of it'
+    if (isOfOtherUnit(written)) return undefined
     return ifRange === undefined || ifRange === etag ? '200 although a range was asked for' : undefined
   }
   if (status === 206) {
@@ -255,8 +256,14 @@ function judge(
   }
   if (status === 304) return 'If-None-Match' in conditions || 'If-Modified-Since' in conditions ? undefined : '304'
   if (status === 412) return 'If-Match' in conditions || 'If-Unmodified-Since' in conditions ? undefined : '412'
-  if (status === 400) return wanted ? 'refused' : undefined
+  if (status === 400) return wanted || isOfOtherUnit(written) ? 'refused' : undefined
   return `status ${status}`
+}
+
+/** Whether a range is to be ignored. */
+function isOfOtherUnit(written: string): boolean {
+  const [unit = '', ...rest] = written.split('=')
+  return /^[-\w!#$%&'*+.^`|~]+$/.test(unit) && unit.toLowerCase() !== 'bytes' && rest.join('=') !== ''
 }
 
 /** Of a plain range: its bytes, or false when there are none. Undefined: it is not plain. */
