@@ -77,7 +77,10 @@ export const ERRORS = {
   not_failed: [409, 'Notify: only a message that has failed can be sent again.'],
   wrong_offset: [409, 'Resumable uploads: `Upload-Offset` is not the number of bytes that the server has.'],
   gone: [410, 'Resumable uploads: the upload has expired.'],
-  'precondition-failed': [412, 'The row does not have the version of `expect` or `If-Match`. Nothing was changed.'],
+  'precondition-failed': [
+    412,
+    'The row, or the asset of a page, does not have the version of `expect` or `If-Match`. Nothing was changed.',
+  ],
   precondition_failed: [412, 'Filestore: the file is not the version of `If-Match` or `If-None-Match`.'],
   'payload-too-large': [413, 'The body, or the file, is larger than allowed.'],
   quota_exceeded: [413, 'Filestore: the files of the user would exceed the quota.'],
@@ -101,6 +104,7 @@ export const ERRORS = {
   response_changed: [500, 'Notify: the provider answered something unexpected.'],
   default_not_found: [500, 'Notify: no default provider is set.'],
   config_not_found: [500, 'Notify: the default provider is not configured.'],
+  'coding-not-supported': [501, 'The `Transfer-Encoding` is not `chunked`.'],
   'read-only': [
     503,
     'The request writes, and the database is a standby. Send it to a server of the primary; `Retry-After` is for a failover.',
@@ -117,6 +121,7 @@ export const ERRORS = {
     504,
     'The statement or operation took longer than `database.statementTimeoutMs`, or than the role may (`database.roleTimeoutMs`).',
   ],
+  'version-not-supported': [505, 'The request is not in HTTP/1.1 or HTTP/1.0.'],
 } as const satisfies Record<string, readonly [status: number | readonly number[], meaning: string]>
 
 export type ErrorCode = keyof typeof ERRORS

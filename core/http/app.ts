@@ -5,6 +5,7 @@ import type { Answer } from '../answer.js'
 import { type ErrorCode, serviceError, type ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import { admission } from './admission.js'
+import { isChunked } from './body.js'
 import type { HttpConfig } from './config.js'
 import { coreRoutes, type ReadyReport } from './core-routes.js'
 import { answerErrors, answerLateError } from './error-answer.js'
@@ -176,14 +177,24 @@ function compose(middlewares: readonly Middleware[]): Middleware {
 }
 
 /**
- * Enforces rules of HTTP/1.1 that Node leaves to the application or refuses without a response body (RFC 9110 7.2,
- * 10.1.1).
+ * Enforces rules of HTTP/1.1 that Node leaves to the application or refuses without a response body (RFC 9110 7.2, 10.1.1,
+ * 15.6.6; RFC 9112 6.1).
  */
 const checkHeaders: Middleware = (ctx, next) => {
-  const { headers, httpVersionMinor } = ctx.req
+  const { headers, httpVersion, httpVersionMajor, httpVersionMinor } = ctx.req
+  if (httpVersionMajor !== 1) {
+    throw refused(ctx, 'version-not-supported', `this server does not speak HTTP/${httpVersion} here`)
+  }
+  const coding = headers['transfer-encoding']
+  if (coding !== undefined) {
+    if (httpVersionMinor === 0) throw refused(ctx, 'parse-failed', 'HTTP/1.0 has no transfer codings')
+    if (!isChunked(coding)) {
+      throw refused(ctx, 'coding-not-supported', `the transfer coding "${coding}" is not supported`)
+    }
+  }
   if (httpVersionMinor >= 1) {
     if (headers.host === undefined) throw refused(ctx, 'parse-failed', 'the header Host is missing')
-    if (headers.expect !== undefined && !/(^|\W)100-continue($|\W)/i.test(headers.expect)) {
+    if (headers.expect !== undefined && !/^[\s,]*(100-continue[\s,]*)+$/i.test(headers.expect)) {
       throw refused(ctx, 'expectation-failed', 'the header Expect may only be "100-continue"')
     }
   }

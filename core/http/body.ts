@@ -112,9 +112,11 @@ export interface BodyLimits {
  *   compressed; 408 request-timeout: not received in time; 400 parse-failed: it ended early; and what `hold` throws
  */
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
-  const encoding = req.headers['content-encoding']
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw serviceError('unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
+  if (isCoded(req)) {
+    throw serviceError(
+      'unsupported-media-type',
+      `Content-Encoding "${req.headers['content-encoding']}" is not supported`,
+    )
   }
   if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
   if (req.complete) return readComplete(req, limits)
@@ -126,6 +128,13 @@ export async function readBody(req: IncomingMessage, limits: BodyLimits): Promis
   if (!req.complete) throw endedEarly()
   return body
 }
+
+/** Returns whether a body is in chunks and not in another transfer coding, such as `gzip, chunked`. */
+export const isChunked = (coding: string): boolean => coding.toLowerCase() === 'chunked'
+
+/** Returns whether the body is compressed. `identity` means that it is not. */
+export const isCoded = ({ headers }: IncomingMessage): boolean =>
+  headers['content-encoding'] !== undefined && !/^[\s,]*(identity[\s,]*)*$/i.test(headers['content-encoding'])
 
 /** Reads a body that has arrived completely, as small bodies usually do together with the headers. */
 function readComplete(req: IncomingMessage, limits: BodyLimits): Buffer {

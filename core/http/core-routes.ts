@@ -4,7 +4,7 @@ import { ServiceError, serviceError } from '../errors.js'
 import { isAdmin, type Session } from '../session.js'
 import type { HttpConfig } from './config.js'
 import { type About, page, PAGE_POLICY } from './page.js'
-import { createRouter, type PluginRoutes, routesOf, withoutImpliedHead } from './router.js'
+import { answerWithMethods, createRouter, hasRoute, type PluginRoutes, routesOf } from './router.js'
 import { createSecrets } from './secrets.js'
 import type { Traffic } from './traffic.js'
 
@@ -64,9 +64,9 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
     ctx.body = page(facts)
   }
 
-  router.get('/healthz', healthz).head('/healthz', healthz)
-  router.get('/readyz', readyz).head('/readyz', readyz)
-  router.get('/', home).head('/', home)
+  router.get('/healthz', healthz)
+  router.get('/readyz', readyz)
+  router.get('/', home)
   router.get('/v1/version', async (ctx) => {
     ctx.body = { version: (await about()).version }
   })
@@ -79,7 +79,6 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
     ctx.type = METRICS_TYPE
     ctx.body = await traffic.scrape()
   })
-  withoutImpliedHead(router)
 
   async function mayReadDetails(ctx: Context): Promise<boolean> {
     if (options.config.metrics === 'open') return true
@@ -93,12 +92,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
 
   const dispatch = router.routes() as Middleware
   const middleware: Middleware = (ctx, next) =>
-    dispatch(ctx, async () => {
-      const methods = router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)
-      if (methods.length === 0) return next()
-      ctx.set('Allow', methods.join(', '))
-      throw serviceError('method-not-allowed', `this path does not support ${ctx.method}`)
-    })
+    dispatch(ctx, async () => (hasRoute(router, ctx) ? answerWithMethods(ctx, [router]) : next()))
   return { router, middleware }
 }
 

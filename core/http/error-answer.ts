@@ -2,17 +2,18 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
+import { isCoded } from './body.js'
 import { ServiceError, serviceError } from '../errors.js'
 import { internalFor } from '../session.js'
 import { reset } from './traffic.js'
-import type { PluginRoutes } from './router.js'
+import { hasRoute, type PluginRoutes } from './router.js'
 
 /** Converts thrown errors into responses. No other code does. */
 export function answerErrors(plugins: readonly PluginRoutes[]): Middleware {
   return async (ctx, next) => {
     try {
       await next()
-      if (ctx.body instanceof Readable && ctx.method !== 'HEAD') await firstBytes(ctx, ctx.body)
+      if (ctx.body instanceof Readable) await firstBytes(ctx, ctx.body)
     } catch (thrown) {
       // The response has started, or the client is gone.
       if (ctx.res.headersSent || !ctx.writable) throw thrown
@@ -88,18 +89,21 @@ function setHeaders(ctx: Context, error: ServiceError): void {
   ctx.set('Content-Type', 'application/json; charset=utf-8')
   if (error.retryAfter !== undefined) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer')
+  if (error.status === 415 && isCoded(ctx.req)) ctx.set('Accept-Encoding', 'identity')
   // The rest of the body stays unread, so this connection cannot carry another request.
   if (!ctx.req.complete) ctx.set('Connection', 'close')
 }
 
 function bodyOf(ctx: Context, error: ServiceError, plugins: readonly PluginRoutes[]): unknown {
   const { session, plugin } = ctx.state
-  if (plugin === undefined) return coreFormat(ctx, error)
-  const format = plugins.find(({ name }) => name === plugin)?.formatError
-  return format ? format(error, session) : defaultFormat(ctx, error)
+  const format = plugins.find((each) =>
+    plugin === undefined ? session && hasRoute(each.router, ctx) : each.name === plugin,
+  )?.formatError
+  if (format) return format(error, session)
+  return plugin === undefined ? coreFormat(ctx, error) : defaultFormat(ctx, error)
 }
 
-/** Formats errors that occur before a plugin is reached. Contains both `error` and `message` for different clients. */
+/** Formats errors that no route throws, at paths of no plugin that has a format. Contains both `error` and `message` for different clients. */
 function coreFormat(ctx: Context, { path, message, code, status }: ServiceError): object {
   const { refusalReason: reason } = ctx.state
   return {

@@ -4,16 +4,16 @@ import { sha256 } from '../keyed-request.js'
 import type { Exchange } from './exchange.js'
 
 /**
- * Adds the version of the row that an answer has as an `ETag`. That of a GET also has a hash of the answer, which may change
- * when the row does not: with related rows, permissions, or the template. A GET whose `If-None-Match` lists it gets 304.
+ * Adds the version of the row that an answer has as an `ETag`. That of a GET or HEAD also has a hash of the answer, which may change
+ * when the row does not: with related rows, permissions, or the template. A GET or HEAD whose `If-None-Match` lists it gets 304.
  */
 export function tagged(exchange: Exchange, answer: Answer): Answer {
   if (answer.version === undefined || answer.kind === 'stream') return answer
-  const isGet = exchange.method === 'GET'
-  const tag = `"${encoded(answer.version)}${isGet ? AFTER_VERSION + hashOf(answer) : ''}"`
+  const isRead = exchange.method === 'GET' || exchange.method === 'HEAD'
+  const tag = `"${encoded(answer.version)}${isRead ? AFTER_VERSION + hashOf(answer) : ''}"`
   if (tag.length > MAX_TAG) return answer
   exchange.set('ETag', tag)
-  const isKnown = isGet && listsTag(exchange.get('If-None-Match'), tag, true)
+  const isKnown = isRead && listsTag(exchange.get('If-None-Match'), tag, true)
   return isKnown ? { kind: 'text', text: '', status: 304 } : answer
 }
 

@@ -70,6 +70,10 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   )
   // Also handles requests with an unknown `Expect` header.
   server.on('checkExpectation', onRequest)
+  server.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => {
+    continueWhenRead(req, res)
+    onRequest(req, res)
+  })
   // Node would drop further header lines silently. Their total size is limited, and the count is checked later.
   server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
@@ -211,6 +215,19 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     },
     drain: (atOnce) => (drained ??= drain(atOnce)),
     close,
+  }
+}
+
+/**
+ * Asks the client for the body of its request when a handler first reads it: a request that its headers alone refuse gets the
+ * final status at once (RFC 9110 10.1.1). Node would ask before.
+ */
+function continueWhenRead(req: IncomingMessage, res: ServerResponse): void {
+  const { _read: read } = req
+  req._read = (size) => {
+    req._read = read
+    if (!res.headersSent && !req.complete && req.readableLength === 0) res.writeContinue()
+    read.call(req, size)
   }
 }
 

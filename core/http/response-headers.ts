@@ -38,14 +38,34 @@ export function cors(config: HttpConfig['cors']): Middleware {
     const method = ctx.get('Access-Control-Request-Method')
     if (ctx.method !== 'OPTIONS' || method === '' || !config.origins.includes(origin)) return next()
 
+    const wanted = ctx.get('Access-Control-Request-Headers')
     ctx.remove('Access-Control-Expose-Headers')
+    ctx.vary(['Access-Control-Request-Method', 'Access-Control-Request-Headers'])
     ctx.set('Access-Control-Allow-Methods', method)
-    ctx.set('Access-Control-Allow-Headers', ctx.get('Access-Control-Request-Headers'))
+    if (wanted !== '') ctx.set('Access-Control-Allow-Headers', wanted)
     ctx.set('Access-Control-Max-Age', String(config.maxAgeSeconds))
     ctx.status = 204
     return undefined
   }
 }
+
+/** All headers that responses have and that browsers hide otherwise. Routes add those of their own. */
+const EXPOSED_HEADERS = [
+  'Accept-Encoding',
+  'Accept-Ranges',
+  'Allow',
+  'Content-Disposition',
+  'Content-Range',
+  'ETag',
+  'Idempotency-Replayed',
+  'Location',
+  'Preference-Applied',
+  'Retry-After',
+  'Rowhouse-Position',
+  'Server-Timing',
+  'WWW-Authenticate',
+  'X-Request-Id',
+].join(', ')
 
 /** Returns the CORS headers of a response by origin: names and values alternate. */
 export function corsHeaders({ origins, credentials }: HttpConfig['cors']): (origin: string) => readonly string[] {
@@ -54,7 +74,7 @@ export function corsHeaders({ origins, credentials }: HttpConfig['cors']): (orig
   const allowed = [
     ...(credentials ? ['Access-Control-Allow-Credentials', 'true'] : []),
     'Access-Control-Expose-Headers',
-    'Content-Range, ETag, Idempotency-Replayed, Location, Preference-Applied, Retry-After, Rowhouse-Position, X-Request-Id',
+    EXPOSED_HEADERS,
   ]
   if (known.size === 0) return () => []
   return (origin) => (known.has(origin) ? [...vary, 'Access-Control-Allow-Origin', origin, ...allowed] : vary)

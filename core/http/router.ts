@@ -21,7 +21,7 @@ export function createRouter(): Router {
 
 /**
  * Dispatches to the plugins in order.
- * @throws ServiceError 404 not-found; 405 method-not-allowed, with `Allow`, when the path has other methods
+ * @throws ServiceError as `answerWithMethods`
  */
 export function pluginRoutes(plugins: readonly PluginRoutes[]): Middleware {
   const dispatches = new WeakMap<Router, Middleware>()
@@ -34,12 +34,16 @@ export function pluginRoutes(plugins: readonly PluginRoutes[]): Middleware {
   }
 
   return (ctx) => {
-    if (ctx.method === 'HEAD') for (const { router } of plugins) withoutImpliedHead(router)
+    if (ctx.method === 'HEAD') for (const { router } of plugins) preferOwnHead(router)
     const ask = async (index: number): Promise<unknown> => {
       const plugin = plugins[index]
       if (!plugin) {
         delete ctx.state.plugin
-        throw noRoute(ctx, plugins)
+        answerWithMethods(
+          ctx,
+          plugins.map(({ router }) => router),
+        )
+        return
       }
       ctx.state.plugin = plugin.name
       return dispatchOf(plugin.router)(ctx, () => ask(index + 1))
@@ -49,31 +53,49 @@ export function pluginRoutes(plugins: readonly PluginRoutes[]): Middleware {
 }
 
 /**
- * Removes the implied HEAD handlers. The router answers HEAD with every GET route, which would run that route. Only
- * `router.head` registers HEAD here.
+ * Makes a HEAD route of its own answer HEAD at its path. At all other paths the router answers HEAD with the GET route, whose
+ * body is not sent (RFC 9110 9.3.2).
  */
-export function withoutImpliedHead(router: Router): void {
+function preferOwnHead(router: Router): void {
+  const own = new Set(router.stack.flatMap(({ methods, path }) => (isHeadOnly(methods) ? [String(path)] : [])))
+  if (own.size === 0) return
   for (const layer of router.stack) {
-    if (layer.methods.includes('GET')) layer.methods = layer.methods.filter((method) => method !== 'HEAD')
+    if (own.has(String(layer.path)) && !isHeadOnly(layer.methods)) layer.methods = declared(layer.methods)
   }
 }
 
-function noRoute(ctx: Context, plugins: readonly PluginRoutes[]): ServiceError {
-  for (const { router } of plugins) withoutImpliedHead(router)
-  const allowed = new Set(
-    plugins.flatMap(({ router }) => router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)),
-  )
-  if (allowed.size === 0) return serviceError('not-found', 'no route has this path')
+const isHeadOnly = (methods: readonly string[]): boolean => methods.includes('HEAD') && !methods.includes('GET')
+/** Returns the methods of a route without the HEAD that comes with GET. */
+const declared = (methods: readonly string[]): string[] =>
+  methods.includes('GET') ? methods.filter((method) => method !== 'HEAD') : [...methods]
+
+/**
+ * Answers a request whose path has no route for its method. OPTIONS gets the methods of the path, but not a preflight, which
+ * is answered before if its origin is allowed.
+ * @throws ServiceError 404 not-found: no route has the path; 405 method-not-allowed, with `Allow`
+ */
+export function answerWithMethods(ctx: Context, routers: readonly Router[]): void {
+  const allowed = new Set<string>()
+  for (const { methods } of routers.flatMap((router) => router.match(ctx.path, ctx.method).path)) {
+    for (const method of declared(methods)) allowed.add(method).add(method === 'GET' ? 'HEAD' : method)
+  }
+  if (allowed.size === 0) throw serviceError('not-found', 'no route has this path')
   ctx.set('Allow', [...allowed].join(', '))
-  return serviceError('method-not-allowed', `this path does not support ${ctx.method}`)
+  if (ctx.method !== 'OPTIONS' || ctx.get('Access-Control-Request-Method') !== '') {
+    throw serviceError('method-not-allowed', `this path does not support ${ctx.method}`)
+  }
+  ctx.status = 204
 }
 
-/** Returns method and path of every route, in the order of registration. */
+/** Returns whether a path has a route, whatever its methods. */
+export const hasRoute = (router: Router, { path, method }: Pick<Context, 'path' | 'method'>): boolean =>
+  router.match(path, method).path.length > 0
+
+/** Returns method and path of every route, in the order of registration. Where GET is, HEAD is too. */
 export function routesOf(router: Router): { readonly methods: readonly string[]; readonly path: string }[] {
-  withoutImpliedHead(router)
   return router.stack
-    .filter((layer) => layer.methods.length > 0)
-    .map((layer) => ({ methods: layer.methods, path: String(layer.path) }))
+    .map((layer) => ({ methods: declared(layer.methods), path: String(layer.path) }))
+    .filter(({ methods }) => methods.length > 0)
 }
 
 /**

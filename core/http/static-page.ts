@@ -6,6 +6,7 @@ import { brotliDecompress, gzip } from 'node:zlib'
 import type Router from '@koa/router'
 import type { Context } from 'koa'
 import { serviceError } from '../errors.js'
+import { listsTag } from './etag.js'
 
 export interface StaticPage {
   /**
@@ -37,7 +38,8 @@ const policy = (nonce: string, styles: string) =>
 interface Asset {
   readonly body: Buffer
   readonly zipped: Buffer
-  readonly tag: string
+  /** Hash of the body. */
+  readonly hash: string
 }
 
 /** Serves a page that needs no other server. Its assets are read and compressed once, on first use. */
@@ -45,8 +47,8 @@ export function staticPage(router: Router, { html, assets, files }: StaticPage):
   const read = new Map<string, Promise<Asset>>()
   const load = async (file: URL | string): Promise<Asset> => {
     const body = typeof file === 'string' ? Buffer.from(file) : await readStored(file)
-    const tag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
-    return { body, zipped: await promisify(gzip)(body), tag }
+    const hash = createHash('sha256').update(body).digest('base64url').slice(0, 22)
+    return { body, zipped: await promisify(gzip)(body), hash }
   }
   router.get(`${assets}/:name`, async (ctx) => {
     const name = ctx.params['name'] as string
@@ -57,17 +59,23 @@ export function staticPage(router: Router, { html, assets, files }: StaticPage):
       read.set(name, (loading = load(file)))
       loading.catch(() => read.delete(name))
     }
-    const { body, zipped, tag } = await loading
+    const { body, zipped, hash } = await loading
+    const isZipped = ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
+    // Each representation has its own tag (RFC 9110 8.8.3.3).
+    const tag = `"${hash}${isZipped ? '-gzip' : ''}"`
+    const match = ctx.get('If-Match')
+    if (match !== '' && !listsTag(match, tag))
+      throw serviceError('precondition-failed', 'the asset has another version')
     ctx.set('ETag', tag)
     ctx.set('Cache-Control', HASHED.test(name) ? 'public, max-age=31536000, immutable' : 'no-cache')
     ctx.set('X-Content-Type-Options', 'nosniff')
     ctx.type = TYPES[extname(name)] ?? 'application/octet-stream'
     ctx.vary('Accept-Encoding')
-    if (ctx.get('If-None-Match') === tag) {
+    if (listsTag(ctx.get('If-None-Match'), tag, true)) {
       ctx.status = 304
       return
     }
-    if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
+    if (isZipped) {
       ctx.set('Content-Encoding', 'gzip')
       ctx.body = zipped
     } else ctx.body = body

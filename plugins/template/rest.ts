@@ -11,6 +11,7 @@ import {
   isSameOrigin,
   readJson,
   respond,
+  type ServiceError,
   serviceError,
   tagged,
   wantedFormat,
@@ -28,6 +29,7 @@ export function restRoutes(host: Host, data: Data, templates: Templates): void {
     const call = callOf(ctx, wantedFormat(ctx))
     const stored = templates.find(ctx.params['name']!, data.catalog, '$')
     const described = templates.describe(stored, data.catalog)
+    if (ctx.method === 'HEAD' && !described.reads) throw writesOnHead(ctx)
     if (ctx.method === 'GET') refuseUnintendedWrite(ctx, described)
     if (ctx.method === 'DELETE') assertSameOrigin(ctx, ctx.state.session)
     const args = urlArguments(new URLSearchParams(ctx.querystring), described.parameters)
@@ -39,6 +41,12 @@ export function restRoutes(host: Host, data: Data, templates: Templates): void {
   }
   host.idempotent('/v1/template/', { by: 'server' })
   for (const method of ['get', 'post', 'put', 'delete'] as const) host.route(method, '/v1/template/:name', execute)
+}
+
+/** Returns the 405 for a template that writes: whoever asks for headers wants no effect. */
+function writesOnHead(ctx: Exchange): ServiceError {
+  ctx.set('Allow', 'GET, POST, PUT, DELETE')
+  return serviceError('method-not-allowed', 'a template that writes does not support HEAD')
 }
 
 /**

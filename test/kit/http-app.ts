@@ -121,7 +121,7 @@ export async function httpApp(
   })
   one.get('/endless', (ctx) => {
     ctx.state.signal.addEventListener('abort', () => calls.push('aborted'))
-    ctx.body = Readable.from(zeros(), { objectMode: false })
+    ctx.body = Readable.from(zeros(), { objectMode: false }).on('close', () => calls.push('ended'))
   })
   one.get('/breaks', (ctx) => {
     ctx.body = Readable.from(breaks('first part'), { objectMode: false })

@@ -278,7 +278,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
   ],
   'delete.missing': [remove('none', hidden('none'))],
   'method.other': [
-    at('PATCH', '/v1/file/a.txt', { status: 405, like: { code: 'method-not-allowed' } }),
+    at('PATCH', '/v1/file/a.txt', {
+      status: 405,
+      body: { code: 'method_not_allowed', message: 'this path does not support PATCH' },
+    }),
     get('a.txt', is('hello')),
   ],
   'file.empty': [
@@ -796,7 +799,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     get('k', is('one')),
   ],
   'key.wrong': ['', 'a b'].map((key) =>
-    put('k', 'x', { status: 400, like: { message: /Idempotency-Key/ } }, admin, { 'Idempotency-Key': key }),
+    put(
+      'k',
+      'x',
+      { status: 400, like: { code: 'parse_failed', message: /Idempotency-Key/, error: undefined } },
+      admin,
+      { 'Idempotency-Key': key },
+    ),
   ),
   'key.in-progress': async (t, server) => {
     const key = { 'idempotency-key': 'four' }

@@ -6,7 +6,7 @@ import { createAuthenticate } from '../../core/http/session.js'
 import { filled, httpApp } from '../kit/http-app.js'
 import { area, type Case } from '../kit/promises.js'
 import { rawRequest } from '../kit/raw-http.js'
-import { testServer } from '../kit/server.js'
+import { ADMIN_SECRET, testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
 /** What every request meets before and after the plugin that answers it. */
@@ -20,23 +20,32 @@ const PROMISES = {
   'error.unavailable': 'an error for lack of capacity is a warning in the log, without a stack',
   'error.gateway': 'an error with a status that a proxy may return has a message in the default format',
   'error.format': 'a plugin may format the errors of its routes',
+  'error.format-of-path': 'an error that no route raises has the format of the plugin whose path it is',
   'error.headers': 'an error has none of the headers of the body that it replaces, and Retry-After in whole seconds',
   'error.edge': 'an error raised before a plugin has path, error, code and message',
   'route.missing': 'a path that nothing answers is a 404, and paths are literal: case and slashes matter',
   'route.method': 'a method that the path does not support is a 405, and Allow lists the methods',
-  'head.registered': 'HEAD works only where it is registered, and never runs a GET route',
+  'route.options': 'OPTIONS is a 204 with the methods of the path',
+  'head.as-get': 'HEAD answers as GET where GET is, without the body; a HEAD route of its own goes first',
+  'head.every-path': 'HEAD of every path of the core and of plugins has the status and the headers of its GET',
+  'head.stream': 'HEAD of a stream ends it',
+  'asset.versions': 'each representation of an asset has an ETag, and a GET with a condition on it is a 304 or 412',
   'body.limit': 'a body up to http.maxJsonBytes is read, byte for byte',
   'body.declared':
     'a body with a declared length above the limit is a 413 before it is sent, and the connection closes',
   'body.chunked': 'a body without a length is a 413 when it exceeds the limit',
   'body.read-why': 'a client that sends a large body to its end can read the 413',
-  'body.compressed': 'a compressed body is a 415',
+  'body.compressed': 'a compressed body is a 415 with Accept-Encoding',
   'body.slow': 'a body that does not arrive within http.jsonTimeoutMs is a 408',
   'body.early-end': 'a body that ends early is a 400 of the client',
   'body.framing': 'a body with two lengths, with a length and chunks, or with a bad chunk is a 400',
   'request.not-http': 'what is not HTTP/1.1 is a 400 with the usual body, closes the connection, and is counted',
   'request.host': 'HTTP/1.1 without Host, or with two, is a 400; HTTP/1.0 needs none',
+  'request.version': 'another version of HTTP than 1.1 and 1.0 is a 505',
+  'request.coding': 'a transfer coding other than chunked is a 501, or a 400 where the body has no end',
   'request.expect': 'Expect is 100-continue or a 417',
+  'expect.judged': 'with Expect, the body is asked for when it is read, and a refused request gets its status at once',
+
   'headers.many': 'more than http.maxHeaders headers are a 431, on every path',
   'headers.large': 'headers of more than http.maxHeaderBytes are a 431',
   'headers.slow': 'headers that do not end within http.headersTimeoutMs are a 408',
@@ -72,6 +81,42 @@ const DATA = {
 }
 const ADMIN = 'admin-secret-marker-0123456789abcdef'
 const KEY = 'jwt-key-marker-0123456789abcdef0123456789'
+
+const EDGE = ['path', 'error', 'code', 'message']
+
+/** What HEAD and GET have in common. */
+function headOf({ status, headers }: { readonly status: number; readonly headers: Headers }, anyLength = false) {
+  const volatile = [
+    ...(anyLength ? ['content-length'] : []),
+    'connection',
+    'content-security-policy',
+    'date',
+    'keep-alive',
+    'transfer-encoding',
+    'x-request-id',
+  ]
+  return [status, [...headers].filter(([name]) => !volatile.includes(name))]
+}
+
+/**
+ * Sends the head of a request, and its body after a 100 only.
+ * @returns the statuses that came, and the last head
+ */
+async function expecting(url: string, head: string, body: string) {
+  const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) })
+  const statuses: number[] = []
+  let text = ''
+  socket.on('error', () => {}).write(head)
+  for await (const chunk of socket.setEncoding('latin1')) {
+    text += chunk as string
+    const lines = [...text.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map((found) => Number(found[1]))
+    if (lines.length > statuses.length && lines.at(-1) === 100) socket.write(body)
+    statuses.splice(0, Infinity, ...lines)
+    if (lines.at(-1) !== 100 && text.slice(text.lastIndexOf('HTTP/1.1 ')).includes('\r\n\r\n')) break
+  }
+  socket.destroy()
+  return { statuses, last: text.slice(text.lastIndexOf('HTTP/1.1 ')) }
+}
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'id.own': async (t) => {
@@ -168,6 +213,26 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.equal(answer.status, 403)
     t.same(await answer.json(), { code: 'access_denied', message: 'access denied', to: 'user' })
   },
+  'error.format-of-path': async (t, server) => {
+    const { get } = await httpApp(t)
+    const answer = await get('/other/denied', {}, 'DELETE')
+    t.same([answer.status, answer.headers.get('allow')], [405, 'GET, HEAD'])
+    const message = 'this path does not support DELETE'
+    t.same(await answer.json(), { code: 'method-not-allowed', message, to: 'user' })
+    const keyed = await get('/other/denied', { 'idempotency-key': 'a' })
+    t.match([keyed.status, await keyed.json()], [400, { code: 'not-supported', to: 'user' }])
+    t.same(Object.keys((await (await get('/other/nowhere', {}, 'DELETE')).json()) as object), EDGE)
+    const unproven = await get('/other/denied', { 'x-test-role': 'wrong' })
+    t.same(Object.keys((await unproven.json()) as object), EDGE, 'the caller is not known yet')
+    for (const [method, headers] of [
+      ['PATCH', {}],
+      ['PUT', { 'idempotency-key': '' }],
+      ['PUT', { 'idempotency-key': 'é' }],
+    ] as const) {
+      const { body } = await server.fetch('/v1/file/a', { method, headers })
+      t.same(Object.keys(body), ['code', 'message'], JSON.stringify([method, headers]))
+    }
+  },
   'error.headers': async (t) => {
     const { get } = await httpApp(t)
     const { headers } = await get('/half')
@@ -201,23 +266,105 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   },
   'route.method': async (t, server) => {
     const { get, raw } = await httpApp(t)
-    t.equal((await get('/echo', {}, 'DELETE')).headers.get('allow'), 'POST, GET')
+    t.equal((await get('/echo', {}, 'DELETE')).headers.get('allow'), 'POST, GET, HEAD')
     t.equal((await get('/healthz', {}, 'POST')).headers.get('allow'), 'GET, HEAD')
     t.match(await raw(`TRACE${GET.slice(3)}\r\n`), { status: 405 })
     const { status, headers } = await server.fetch('/v1/query', {})
     t.same([status, headers.get('allow')], [405, 'POST'])
   },
-  'head.registered': async (t) => {
-    const { get, calls } = await httpApp(t)
-    for (const path of ['/echo', '/any', '/v1/version', '/metrics']) {
-      const { status, headers } = await get(path, {}, 'HEAD')
-      t.equal(status, 405, path)
-      t.notMatch(headers.get('allow'), 'HEAD')
+  'route.options': async (t, server) => {
+    const { get } = await httpApp(t)
+    for (const [path, allow] of [
+      ['/echo', 'POST, GET, HEAD'],
+      ['/healthz', 'GET, HEAD'],
+      ['/write', 'POST'],
+    ] as const) {
+      const { status, headers } = await get(path, { origin: 'https://a.example' }, 'OPTIONS')
+      t.same([status, headers.get('allow')], [204, allow], path)
     }
-    t.same(calls, [])
-    for (const path of ['/with-head', '/healthz', '/readyz', '/'])
-      t.equal((await get(path, {}, 'HEAD')).status, 200, path)
+    t.equal((await get('/nowhere', {}, 'OPTIONS')).status, 404)
+    const { status, headers } = await server.fetch('/v1/query', { method: 'OPTIONS' })
+    t.same([status, headers.get('allow')], [204, 'POST'])
+  },
+  'head.as-get': async (t) => {
+    const { get, calls } = await httpApp(t, { metrics: 'open' })
+    for (const path of [
+      '/echo',
+      '/any',
+      '/v1/version',
+      '/metrics',
+      '/healthz',
+      '/readyz',
+      '/',
+      '/denied',
+      '/half',
+      '/nowhere',
+    ]) {
+      const [wanted, found] = [await get(path), await get(path, {}, 'HEAD')]
+      // The length of the metrics is another one each time.
+      t.same(headOf(found, path === '/metrics'), headOf(wanted, path === '/metrics'), path)
+      t.equal(await found.text(), '', path)
+    }
+    calls.length = 0
+    t.equal((await get('/with-head', {}, 'HEAD')).status, 200)
     t.same(calls, ['head'])
+    t.equal((await get('/write', {}, 'HEAD')).status, 405)
+  },
+  'head.every-path': async (t, server) => {
+    const { body } = await server.fetch('/', { headers: { accept: 'application/json' } })
+    const paths = (body.plugins as { routes: { methods: string[]; path: string }[] }[])
+      .flatMap(({ routes }) => routes)
+      .filter(({ methods, path }) => methods.includes('GET') && !/[:*{]/.test(path))
+      .map(({ path }) => path)
+    t.ok(
+      paths.includes('/v1/graphql') && paths.includes('/v1/openapi.json') && paths.includes('/v1/template'),
+      paths.join(),
+    )
+    const others = [
+      '/v1/openapi/assets/page.js',
+      '/v1/openapi/assets/nothing.js',
+      '/v1/graphql?query={__typename}',
+      '/v1/template/nothing',
+    ]
+    for (const path of [...paths, ...others])
+      for (const accept of ['*/*', 'text/html']) {
+        const ask = (method: string) =>
+          server.fetch(path, { method, headers: { accept, 'accept-encoding': 'identity' } })
+        const [wanted, found] = [await ask('GET'), await ask('HEAD')]
+        t.same(headOf(found), headOf(wanted), `${path}, ${accept}`)
+        t.equal(found.text, '', path)
+      }
+  },
+  'head.stream': async (t) => {
+    const { get, calls } = await httpApp(t)
+    const { status, headers } = await get('/endless', {}, 'HEAD')
+    t.same([status, headers.get('content-length')], [200, null])
+    await until('the stream has ended', () => calls.includes('ended'))
+    t.equal((await get('/breaks-at-once', {}, 'HEAD')).status, 500)
+  },
+  'asset.versions': async (t, server) => {
+    const path = '/v1/openapi/assets/page.js'
+    const tags = new Set<string>()
+    for (const coding of ['identity', 'gzip']) {
+      const ask = (headers: Record<string, string>, method = 'GET') =>
+        server.fetch(path, { method, headers: { 'accept-encoding': coding, ...headers } })
+      const { headers, status } = await ask({})
+      const tag = headers.get('etag')!
+      t.same([status, headers.get('vary')], [200, 'Accept-Encoding'])
+      tags.add(tag)
+      for (const method of ['GET', 'HEAD']) {
+        for (const known of [tag, `W/${tag}`, `"a", ${tag}`, `"a",W/${tag} , "b"`, '*']) {
+          const answer = await ask({ 'if-none-match': known }, method)
+          t.same([answer.status, answer.headers.get('etag'), answer.text], [304, tag, ''], known)
+        }
+        for (const other of ['"a"', tag.replaceAll('"', ''), `"x${tag.slice(1)}`, 'W/"a"'])
+          t.equal((await ask({ 'if-none-match': other }, method)).status, 200, other)
+        for (const match of [tag, `"a", ${tag}`, '*'])
+          t.equal((await ask({ 'if-match': match }, method)).status, 200, match)
+        for (const match of ['"a"', `W/${tag}`]) t.equal((await ask({ 'if-match': match }, method)).status, 412, match)
+      }
+    }
+    t.equal(tags.size, 2)
   },
   'body.limit': async (t) => {
     const { post } = await httpApp(t, { maxJsonBytes: 1000 })
@@ -252,7 +399,18 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const { post } = await httpApp(t)
     const answer = await post('x', { 'content-encoding': 'gzip' })
     t.equal(answer.status, 415)
+    t.equal(answer.headers.get('accept-encoding'), 'identity')
     t.match(await answer.json(), { code: 'unsupported-media-type', message: /gzip/ })
+    for (const coding of ['br', 'identity, gzip', 'x'])
+      t.equal((await post('x', { 'content-encoding': coding })).status, 415, coding)
+    for (const coding of ['Identity', '', 'identity, identity'])
+      t.equal((await post('x', { 'content-encoding': coding })).status, 200, coding)
+    const typed = await post(
+      'x',
+      { 'x-test-via': 'cookie', 'x-service-csrf': '1', 'content-type': 'text/plain' },
+      '/write',
+    )
+    t.same([typed.status, typed.headers.get('accept-encoding')], [415, null], 'for its type')
   },
   'body.slow': async (t) => {
     const { raw } = await httpApp(t, { jsonTimeoutMs: 100 })
@@ -310,8 +468,86 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const { raw } = await httpApp(t)
     const answer = await raw(`${POST}Expect: 200-maybe\r\nContent-Length: 3\r\n\r\n`)
     t.match(answer, { status: 417, headers: { connection: 'close' }, body: /"code":"expectation-failed"/ })
-    const continued = await raw(`${POST}Expect: 100-continue\r\nContent-Length: 1\r\n\r\nx`)
-    t.match(continued, { status: 200, body: 'x' })
+    for (const expect of ['100-continue', '100-Continue', '100-continue, 100-continue']) {
+      const continued = await raw(`${POST}Expect: ${expect}\r\nContent-Length: 1\r\n\r\nx`)
+      t.match(continued, { status: 200, body: 'x' }, expect)
+    }
+    for (const expect of ['x-100-continue', '100-continue, x', '100-continue;q=1'])
+      t.match(await raw(`${POST}Expect: ${expect}\r\nContent-Length: 3\r\n\r\n`), { status: 417 }, expect)
+    t.match(await raw('GET /echo HTTP/1.0\r\nExpect: 200-maybe\r\n\r\n'), { status: 200 })
+  },
+  'request.version': async (t) => {
+    const { raw } = await httpApp(t)
+    for (const version of ['0.9', '2.0', '3.0', '1.2', '9.9'])
+      t.match(
+        await raw(`GET /echo HTTP/${version}\r\nHost: a\r\n\r\n`),
+        { status: 505, headers: { connection: 'close' }, body: /"code":"version-not-supported"/ },
+        version,
+      )
+    t.match(await raw('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), { status: 505 })
+    for (const version of ['x', '1', '11.1'])
+      t.equal((await raw(`GET /echo HTTP/${version}\r\nHost: a\r\n\r\n`)).status, 400)
+  },
+  'request.coding': async (t, server) => {
+    const { raw, calls } = await httpApp(t)
+    const chunks = '1\r\na\r\n0\r\n\r\n'
+    const ask = (coding: string) => raw(`${POST}Transfer-Encoding: ${coding}\r\n\r\n${chunks}`)
+    for (const coding of ['gzip, chunked', 'GZIP,chunked', 'x-y, chunked', 'identity, chunked'])
+      t.match(
+        await ask(coding),
+        { status: 501, headers: { connection: 'close' }, body: /coding-not-supported/ },
+        coding,
+      )
+    for (const coding of ['gzip', 'identity', 'chunked, gzip', 'chunked, chunked'])
+      t.match(await ask(coding), { status: 400, headers: { connection: 'close' } }, coding)
+    const older = await raw(`POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`)
+    t.match(older, { status: 400, headers: { connection: 'close' } })
+    t.same(calls, [])
+    t.match(await ask('Chunked'), { status: 200, body: 'a' })
+    const direct = `POST /v1/query HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${chunks}`
+    t.equal((await rawRequest(server.url, direct)).status, 501)
+  },
+  'expect.judged': async (t, server) => {
+    const secret = `X-Service-Admin-Secret: ${ADMIN_SECRET}\r\nX-Service-User-Id: 1\r\n`
+    const file = { body: 'hello', lines: `${secret}Content-Type: text/plain\r\n` }
+    await server.bare('/v1/file/expected', {
+      method: 'PUT',
+      body: 'x',
+      headers: { 'x-service-admin-secret': ADMIN_SECRET, 'x-service-user-id': '1', 'content-type': 'text/plain' },
+    })
+    const TUS = 'Tus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\nContent-Type: application/offset+octet-stream\r\n'
+    const LARGE = `Content-Length: 99999999999\r\n`
+    const table: [what: string, line: string, lines: string, statuses: number[]][] = [
+      ['a read body', 'PUT /v1/file/expected', file.lines, [100, 200]],
+      ['a condition that holds', 'PUT /v1/file/expected', `${file.lines}If-Match: *\r\n`, [100, 200]],
+      ['a query', 'POST /v1/query', secret, [100, 400]],
+      ['a GraphQL request', 'POST /v1/graphql', secret, [100, 400]],
+      ['too many bytes', 'PUT /v1/file/expected', `${file.lines}${LARGE}`, [413]],
+      ['too many bytes of JSON', 'POST /v1/query', `${secret}${LARGE}`, [413]],
+      ['a wrong secret', 'PUT /v1/file/expected', 'X-Service-Admin-Secret: wrong\r\n', [401]],
+      ['a role that is not held', 'POST /v1/query', 'X-Service-Role: user\r\n', [403]],
+      ['no permission', 'PUT /v1/file/expected', 'Content-Type: text/plain\r\n', [403]],
+      ['a condition that fails', 'PUT /v1/file/expected', `${file.lines}If-Match: "a"\r\n`, [412]],
+      ['a part of a file', 'PUT /v1/file/expected', `${file.lines}Content-Range: bytes 0-4/5\r\n`, [400]],
+      ['a compressed body', 'POST /v1/query', `${secret}Content-Encoding: gzip\r\n`, [415]],
+      ['no such path', 'POST /nowhere', secret, [404]],
+      ['no such method', 'PATCH /v1/query', secret, [405]],
+      ['no such upload', 'PATCH /v1/upload/nothing', `${secret}${TUS}`, [404]],
+      ['two of a header', 'POST /v1/query', `${secret}${secret}`, [400]],
+      ['another expectation', 'POST /v1/query', `${secret}Expect: x\r\n`, [417]],
+      ['a GET that reads no body', 'GET /v1/version', '', [200]],
+    ]
+    for (const [what, line, lines, statuses] of table) {
+      const length = lines.includes('Content-Length') ? '' : `Content-Length: ${file.body.length}\r\n`
+      const head = `${line} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n${length}${lines}\r\n`
+      const { statuses: found, last } = await expecting(server.url, head, file.body)
+      t.same(found, statuses, what)
+      if (!statuses.includes(100)) t.match(last, /connection: close/i, what)
+    }
+    const text = await server.bare('/v1/file/expected', {
+      headers: { 'x-service-admin-secret': ADMIN_SECRET, 'x-service-user-id': '1' },
+    })
+    t.equal(text.text, file.body)
   },
   'headers.many': async (t, server) => {
     const { raw } = await httpApp(t, { maxHeaders: 10 })
@@ -586,7 +822,7 @@ const PAGES = {
       '401 `invalid-token`': 'auth.token',
       '401 `missing-credentials`': 'auth.gateway',
       '403 `access-denied`': 'auth.role',
-      '404 `not-found`, 405 `method-not-allowed`': ['route.missing', 'route.method', 'head.registered'],
+      '404 `not-found`, 405 `method-not-allowed`': ['route.missing', 'route.method', 'route.options', 'head.as-get'],
       '408 `request-timeout`, 413 `payload-too-large`, 415 `unsupported-media-type`': [
         'body.slow',
         'body.limit',
@@ -596,6 +832,8 @@ const PAGES = {
         'headers.slow',
       ],
       '417 `expectation-failed`': 'request.expect',
+      '501 `coding-not-supported`': 'request.coding',
+      '505 `version-not-supported`': 'request.version',
       '429 `too-many-failures`': 'guess.limited',
       '431 `too-many-headers`, `headers-too-large`': ['headers.many', 'headers.large'],
       '500 `unexpected`': 'error.unexpected',
@@ -608,5 +846,5 @@ export const http = area('http', {
   promises: PROMISES,
   pages: PAGES,
   cases: CASES,
-  start: (t) => testServer(t),
+  start: (t) => testServer(t, { files: true }),
 })

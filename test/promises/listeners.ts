@@ -54,7 +54,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       t.match(await ask(`${absent}/${name}`), { status: 404, body: /"code":"not-found"/ })
       t.match(await ask(`${absent}/${name}`, post), { status: 404, body: /"code":"not-found"/ })
       const wrong = await ask(`${served}/${name}`, { method: 'PATCH' })
-      t.match(wrong, { status: 405, headers: { allow: 'GET, POST' } })
+      t.match(wrong, { status: 405, headers: { allow: 'GET, HEAD, POST' } })
       t.match(await ask(`${absent}/${name}`, { method: 'PATCH' }), { status: 404 })
     }
     for (const url of [main, own]) {

@@ -13,11 +13,12 @@ const PROMISES = {
   'cors.listed': 'a listed origin, and no other, may read responses, errors too',
   'cors.preflight': 'a preflight of a listed origin is a 204 with the method, the headers and the maximum age',
   'cors.server': 'responses of the data API have the same CORS headers',
+  'cors.exposed': 'a page of a listed origin may read every header that has a meaning for it',
 } as const
 
 const APP = { origin: 'https://app.example' }
 const EXPOSED =
-  'Content-Range, ETag, Idempotency-Replayed, Location, Preference-Applied, Retry-After, Rowhouse-Position, X-Request-Id'
+  'Accept-Encoding, Accept-Ranges, Allow, Content-Disposition, Content-Range, ETag, Idempotency-Replayed, Location, Preference-Applied, Retry-After, Rowhouse-Position, Server-Timing, WWW-Authenticate, X-Request-Id'
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'hosts.listed': async (t) => {
@@ -126,10 +127,69 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.equal(headers.get('access-control-allow-methods'), 'POST')
     t.equal(headers.get('access-control-allow-headers'), 'x-service-role')
     t.equal(headers.get('access-control-max-age'), '60')
+    t.equal(headers.get('vary'), 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers')
+    const plain = await get('/echo', { ...APP, 'access-control-request-method': 'PUT' }, 'OPTIONS')
+    t.same([plain.status, plain.headers.get('access-control-allow-methods')], [204, 'PUT'])
+    t.equal(plain.headers.get('access-control-allow-headers'), null, 'none is asked for')
+    const options = await get('/echo', APP, 'OPTIONS')
+    t.same([options.status, options.headers.get('allow')], [204, 'POST, GET, HEAD'])
+    t.equal(options.headers.get('access-control-allow-methods'), null, 'no preflight')
     const byDefault = await httpApp(t, { cors: { origins: [APP.origin] } })
     const answer = await byDefault.get('/echo', { ...APP, ...PREFLIGHT }, 'OPTIONS')
     t.equal(answer.headers.get('access-control-max-age'), '600')
     t.equal(answer.headers.get('access-control-allow-credentials'), null)
+  },
+  'cors.exposed': async (t, server) => {
+    const admin = { ...APP, 'x-service-user-id': '1', 'content-type': 'text/plain' }
+    const ask = (method: string, path: string, headers: object = {}, body?: string) =>
+      server.fetch(path, {
+        method,
+        headers: { ...admin, ...(headers as Record<string, string>) },
+        ...(body && { body }),
+      })
+    const tus = { 'tus-resumable': '1.0.0' }
+    const created = await ask('POST', '/v1/upload', {
+      ...tus,
+      'upload-length': '1',
+      'upload-metadata': 'filename YQ==',
+    })
+    const upload = new URL(created.headers.get('location') ?? '', server.url).pathname
+    const answers = [
+      created,
+      await ask('HEAD', upload, tus),
+      await ask('OPTIONS', '/v1/upload'),
+      await ask('PUT', '/v1/file/exposed', { 'idempotency-key': 'a' }, 'some text'),
+      await ask('PUT', '/v1/file/exposed', { 'idempotency-key': 'a' }, 'some text'),
+      await ask('GET', '/v1/file/exposed?download=x.txt', { range: 'bytes=0-1' }),
+      await ask('GET', '/v1/file/exposed', { 'x-service-admin-secret': 'wrong' }),
+      await ask('PATCH', '/v1/query'),
+      await ask('POST', '/v1/query', { 'content-encoding': 'gzip' }, 'x'),
+      await ask('POST', '/v1/query', { prefer: 'tx=rollback' }, '{"type":"bulk","args":[]}'),
+      await ask('GET', '/v1/openapi/assets/page.js'),
+      await ask('GET', '/v1/openapi.json'),
+      await ask('GET', '/v1/graphql?query={__typename}'),
+    ]
+    // Those that browsers always show, and those for the browser or the connection.
+    const others =
+      /^(cache-control|content-(length|type|encoding|security-policy)|last-modified|vary|date|connection|keep-alive|transfer-encoding|x-content-type-options|referrer-policy|cross-origin-.*|access-control-.*|set-cookie)$/
+    for (const { headers, status } of answers) {
+      const exposed = (headers.get('access-control-expose-headers') ?? '').toLowerCase().split(', ')
+      t.same(
+        [...headers.keys()].filter((name) => !others.test(name) && !exposed.includes(name)),
+        [],
+        `${status}`,
+      )
+    }
+    const seen = new Set(answers.flatMap(({ headers }) => [...headers.keys()]))
+    for (const name of [
+      'accept-ranges',
+      'content-disposition',
+      'content-range',
+      'allow',
+      'upload-offset',
+      'accept-encoding',
+    ])
+      t.ok(seen.has(name), name)
   },
   'cors.server': async (t, server) => {
     const ask = (type: string, headers: Record<string, string>) =>
@@ -175,5 +235,6 @@ export const origins = area('origins', {
   promises: PROMISES,
   pages: PAGES,
   cases: CASES,
-  start: (t) => testServer(t, { config: { http: { cors: { origins: [APP.origin], credentials: true } } } }),
+  start: (t) =>
+    testServer(t, { files: true, config: { http: { cors: { origins: [APP.origin], credentials: true } } } }),
 })

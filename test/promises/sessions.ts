@@ -217,7 +217,7 @@ const CASES: Record<keyof typeof PROMISES, Case<Sessions>> = {
   'plugin.path': async (t, { gateway }) => {
     for (const lines of [[], [secret('wrong')], [bearer('x')], [secret(), 'X-Service-Role: a b']]) {
       const { status, body } = await whoIs(gateway, lines, '/v1/send/events/email/memory')
-      t.match([status, body], [405, { code: 'method-not-allowed' }])
+      t.match([status, body], [405, { code: 'method_not_allowed' }])
     }
     const posted = await gateway.bare('/v1/send/events/email/memory', { method: 'POST', body: '[]' })
     t.match(posted, { status: 404, body: { code: 'not_found' } })

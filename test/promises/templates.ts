@@ -101,7 +101,8 @@ const PROMISES = {
   'rest.any-method-delete': 'any method runs a delete',
   'rest.any-method-count': 'any method runs a count',
   'rest.any-method-bulk': 'any method runs a bulk',
-  'rest.other-methods': 'other methods are 405, HEAD and PATCH among them',
+  'rest.other-methods': 'other methods are 405, and HEAD of a template that writes',
+  'rest.head': 'HEAD of a template that reads answers as GET, without the body',
   'rest.default': 'defaults are taken',
   'rest.missing': 'a missing argument is refused',
   'rest.extra': 'arguments that nothing asks for are ignored',
@@ -934,10 +935,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ]),
     reset,
   ),
-  'rest.other-methods': ['HEAD', 'PATCH', 'OPTIONS'].flatMap((method) => [
+  'rest.other-methods': ['HEAD', 'PATCH', 'PROPFIND'].flatMap((method) => [
     rest(method, 'remove?id=1', { status: 405 }),
     notes(ONE.map((row) => ({ ...row, n: 6 }))),
   ]),
+  'rest.head': [rest('HEAD', 'by_id?id=1', { status: 200, text: '' }), rest('HEAD', 'nope', { status: 400 })],
   'rest.default': [rest('GET', 'page', ids(1, 2, 3, 4, 5, 6))],
   'rest.missing': [rest('GET', 'by_id', refused('invalid-params', 'missing parameter : "id"', '$'))],
   'rest.extra': [

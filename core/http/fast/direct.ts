@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type Router from '@koa/router'
 import type { Answer, BytesAnswer, TextAnswer } from '../../answer.js'
 import type { Exchange, Handler } from '../exchange.js'
+import { isChunked } from '../body.js'
 import { JSON_TYPE } from '../respond.js'
 import type { PluginRoutes } from '../router.js'
 import { SECURITY_HEADERS } from '../response-headers.js'
@@ -127,9 +128,9 @@ function mayShare(other: string | RegExp, own: string, whole: boolean): boolean 
 }
 
 function isOrdinary({ httpVersionMinor, headers }: IncomingMessage): boolean {
-  return (
-    httpVersionMinor >= 1 && headers.expect === undefined && headers.host !== undefined && likesJson(headers.accept)
-  )
+  const { expect, host, accept, 'transfer-encoding': coding } = headers
+  const isPlain = coding === undefined || isChunked(coding)
+  return httpVersionMinor >= 1 && expect === undefined && host !== undefined && isPlain && likesJson(accept)
 }
 
 /** Returns whether the client accepts any type, or prefers JSON. */
