@@ -93,7 +93,11 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
         }
         const change = checks ? await transaction.lock() : undefined
         transaction.changesSession()
+        // Other members of a bulk may write: PostgreSQL ends the mode with the savepoint.
+        const within = readOnly && call.transaction !== undefined
+        if (within) await client.query('savepoint read_only; set transaction read only')
         const answer = await fn(client)
+        if (within) await client.query('release savepoint read_only')
         await client.query('reset role; reset search_path')
         await checkPrepared(client)
         await change?.rescan(cascade)

@@ -28,7 +28,7 @@ export function runSqlOperation(data: Data): Operation {
       const { sql, params, cascade = false, ...rest } = args as unknown as Args
       const { read_only: readOnly = false, no_transaction: noTransaction = false, timeout_ms: timeoutMs } = rest
       const checkMetadata = rest.check_metadata_consistency ?? true
-      const [extra] = Object.keys(rest)
+      const [extra] = Object.keys(rest).filter((option) => option !== 'read_only')
       if (call.transaction && extra !== undefined) {
         throw serviceError('not-supported', `"${extra}" is not possible inside of a bulk`, `$.args.${extra}`)
       }

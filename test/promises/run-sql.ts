@@ -506,6 +506,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       `select set_config('transaction_read_only', 'off', true); insert into other values (2)`,
     ].map((text) => sql(text, { status: 400, like: { code: 'postgres-error' } }, { read_only: true })),
     sql('commit', { status: 400, like: { code: 'not-supported' } }, { read_only: true }),
+    ...[
+      'insert into other values (2)',
+      'reset transaction_read_only; insert into other values (2)',
+      `select set_config('transaction_read_only', 'off', true); insert into other values (2)`,
+    ].map((text) =>
+      query('bulk', [member(text, { read_only: true })], { status: 400, like: { code: 'postgres-error' } }),
+    ),
+    count('other', 0),
+    query(
+      'bulk',
+      [member('table other', { read_only: true }), member('insert into other values (3)'), member('delete from other')],
+      { status: 200 },
+    ),
     count('other', 0),
   ],
   'run_sql.timeout': async (t, server) => {
@@ -596,7 +609,6 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
   ],
   'run_sql.bulk-options': Object.entries({
-    read_only: true,
     timeout_ms: 5,
     no_transaction: true,
     check_metadata_consistency: false,
