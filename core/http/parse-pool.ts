@@ -1,7 +1,15 @@
 import { Piscina } from 'piscina'
 import { ServiceError, serviceError } from '../errors.js'
-import { type Json, type JsonLimits, type JsonObject, BareObject, NumberText, Rows } from '../json/parse.js'
-import { NUMBER, type ParseAnswer, type ParseTask, type Sent, type SentRows } from './parse-worker.js'
+import { type Json, type JsonLimits, type JsonObject, BareObject, keepKeys, NumberText, Rows } from '../json/parse.js'
+import {
+  NUMBER,
+  type ParseAnswer,
+  type ParseTask,
+  type Sent,
+  type SentKeys,
+  type SentObject,
+  type SentRows,
+} from './parse-worker.js'
 
 /** Time after which an idle worker ends, in milliseconds. */
 const IDLE_MS = 30_000
@@ -51,6 +59,7 @@ function received(value: Sent): Json {
   if (typeof value === 'string') return value.startsWith(NUMBER) ? new NumberText(value.slice(1)) : value
   if (value === null || typeof value !== 'object') return value
   if (value instanceof Map) return rowsFrom(value)
+  if (value instanceof Set) return inOrder(value)
   if (Array.isArray(value)) {
     const list = value as Json[]
     for (const [i, each] of value.entries()) {
@@ -60,6 +69,13 @@ function received(value: Sent): Json {
   }
   const object: JsonObject = new BareObject()
   for (const key of Object.keys(value)) object[key] = received(value[key] as Sent)
+  return object
+}
+
+function inOrder(sent: SentKeys): JsonObject {
+  const [keys, value] = [...sent] as [readonly string[], SentObject]
+  const object = received(value) as JsonObject
+  keepKeys(object, keys)
   return object
 }
 

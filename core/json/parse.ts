@@ -29,17 +29,17 @@ import {
   tooManyValues,
   ZERO,
 } from './scan.js'
-import { BareObject, type Json, type JsonObject, NumberText } from './value.js'
+import { BareObject, type Json, type JsonObject, keepKeys, NumberText } from './value.js'
 
 export { Rows, type RowsColumn, type RowsGroup } from './rows.js'
 export { ADMIN_LIMITS, DEFAULT_LIMITS, NO_LIMITS } from './scan.js'
 export type { JsonLimits, RowKind } from './scan.js'
 export { rowsOf, rowsOfText, stringifyJson } from './stringify.js'
-export { BareObject, type Json, type JsonObject, NumberText } from './value.js'
+export { BareObject, type Json, type JsonObject, keepKeys, keysOf, NumberText, writtenKeys } from './value.js'
 
 /**
  * Parses a JSON document (RFC 8259) in one pass and, unlike `JSON.parse`, keeps the digits of numbers. Integer-like
- * keys come first in an object, as in all JavaScript objects.
+ * keys come first in an object, as in all JavaScript objects; `keysOf` and `stringifyJson` know their order.
  * @param rowsAt matches the paths, such as `/args/objects`, of arrays under a key `objects` that are checked and kept as text
  * @throws ServiceError 400 `invalid-json` for invalid JSON; 400 `parse-failed` with the path for nesting and key counts
  *   over the limits, duplicate keys, lone surrogates, U+0000, and rows that are not objects
@@ -90,17 +90,25 @@ function readObject(c: Cursor, rowsAt: RegExp | undefined): JsonObject {
   countContainer(c)
   const object = new BareObject()
   let keys = 0
+  /** All keys so far, once JavaScript would order them differently. */
+  let ordered: string[] | undefined
   for (let more = open(c, CLOSE_BRACE); more; more = next(c, CLOSE_BRACE)) {
     const key = readKey(c)
     readColon(c)
     if (keys++ === c.limits.maxKeys) throw tooManyKeys(c)
     c.path.push(key)
     if (object[key] !== undefined) throw duplicateKey(c)
+    if (ordered) ordered.push(key)
+    else if (key.charCodeAt(0) <= NINE && isIndex(key)) ordered = [...Object.keys(object), key]
     object[key] = readValue(c, rowsAt)
     c.path.pop()
   }
+  if (ordered && ordered.length > 1) keepKeys(object, ordered)
   return object
 }
+
+/** Returns whether JavaScript puts a key first, in the order of numbers. */
+const isIndex = (key: string): boolean => /^(0|[1-9]\d{0,9})$/.test(key)
 
 function readArray(c: Cursor, rowsAt: RegExp | undefined): Json[] {
   countContainer(c)

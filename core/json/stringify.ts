@@ -1,16 +1,16 @@
 import { ServiceError } from '../errors.js'
 import { DEFAULT_LIMITS, startOf } from './scan.js'
 import { readRows, Rows } from './rows.js'
-import { type Json, NumberText } from './value.js'
+import { type Json, keysOf, NumberText } from './value.js'
 
-/** Returns JSON without white space. Numbers keep their digits, and rows their source text. */
+/** Returns JSON without white space. Numbers keep their digits, keys their order, and rows their source text. */
 export function stringifyJson(value: Json): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
   if (value instanceof NumberText) return value.text
   if (value instanceof Rows) return value.source
   if (Array.isArray(value)) return `[${value.map((item) => stringifyJson(item)).join()}]`
-  return `{${Object.entries(value)
-    .map(([key, item]) => `${JSON.stringify(key)}:${stringifyJson(item)}`)
+  return `{${keysOf(value)
+    .map((key) => `${JSON.stringify(key)}:${stringifyJson(value[key] as Json)}`)
     .join()}}`
 }
 

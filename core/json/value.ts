@@ -15,6 +15,22 @@ export interface JsonObject {
 export const BareObject = function () {} as unknown as new () => JsonObject
 BareObject.prototype = Object.freeze(Object.create(null))
 
+/** Keys as they were written, of objects with keys such as `10`, which JavaScript puts first. */
+const written = new WeakMap<JsonObject, readonly string[]>()
+
+/** Returns the keys of an object in the order in which they were written. */
+export function keysOf(object: JsonObject): readonly string[] {
+  const own = Object.keys(object)
+  const known = writtenKeys(object)
+  return known?.length === own.length ? known : own
+}
+
+/** Returns the keys of an object if JavaScript has them in another order. */
+export const writtenKeys = (object: JsonObject): readonly string[] | undefined => written.get(object)
+
+/** Keeps the order in which the keys of an object were written. */
+export const keepKeys = (object: JsonObject, keys: readonly string[]): void => void written.set(object, keys)
+
 /** A number that JavaScript would print differently: `1.10`, `9007199254740993`, `1e400`, `-0`. */
 export class NumberText {
   /** @param text number as written in the request */

@@ -56,6 +56,19 @@ t.test('what is parsed and printed again keeps the text of every number', async 
   )
 })
 
+t.test('keys are printed in the order in which they were written', async (t) => {
+  for (const text of [
+    '{"b":1,"10":2,"a":3,"2":4,"1":5}',
+    '{"2":1,"1":2}',
+    '{"a":[{"x":{},"0":{"4294967295":1,"4294967294":2,"01":3,"1":4}}]}',
+    '{"1":1}',
+  ])
+    t.equal(stringifyJson(parseJson(text)), text)
+  const changed = parseJson('{"b":1,"1":2}') as JsonObject
+  changed['c'] = 3
+  t.equal(stringifyJson(changed), '{"1":2,"b":1,"c":3}', 'a key that is added later is not lost')
+})
+
 t.test('printing escapes strings and keys, and prints rows as they came', async (t) => {
   const text = String.raw`{"a \"b\"\n":["é",null,true,{"objects":[ {"n" : 1.10} ]}]}`
 

@@ -13,12 +13,14 @@ t.test('a body that is parsed in a worker has the same value', async (t) => {
   for (const text of [
     '{"args":{"objects":[{"a":1.10,"b":[1,2]},{"c":null}],"where":{"n":{"$in":[1.10,-0,12345678901234567890,"é\\u0061"]}}}}',
     '{"__proto__":{"constructor":1},"toString":[true,false,null],"1":{},"0":[]}',
+    '{"b":[{"x":1,"10":2,"2":{"1":1,"0":1.0}}],"1":2}',
     '[]',
     '1.0',
     '"\\ud83d\\ude00"',
   ]) {
     const [one, other] = [here(text), await there(text)]
     t.equal(stringifyJson(other), stringifyJson(one))
+    t.same(stringifyJson(other).match(/"\d+"/g), text.match(/"\d+"/g), `${text}: the same order of keys`)
     t.ok(isDeepStrictEqual(other, one), `${text}: the same classes`)
   }
   const [one, other] = [here('{"a":{}}'), await there('{"a":{}}')] as { a: object }[]
