@@ -22,7 +22,7 @@ import {
 import { constantsAmong, constantsIn, type Judged, presetsOf, refuseRefused } from './constants.js'
 import { readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
-import { isGraphqlName, isReserved, madeName, type NamingConvention } from './graphql-names.js'
+import { isReserved, isReservedColumn, madeName, type NamingConvention } from './graphql-names.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'
@@ -336,13 +336,15 @@ export class Draft implements Tables {
   private withMadeNames(table: DatabaseTable, custom: Customization | undefined): Customization | undefined {
     const tracked = this.tracked(table)
     if (!tracked) return custom
-    const odd = table.columns.filter(({ name }) => !isGraphqlName(name) && !Object.hasOwn(custom?.columns ?? {}, name))
+    const odd = table.columns.filter(
+      ({ name }) => isReservedColumn(name) && !Object.hasOwn(custom?.columns ?? {}, name),
+    )
     if (odd.length === 0 && !this.madeNames.has(tableKey(table))) return custom
     const columns = new Map(Object.entries(custom?.columns ?? {}))
     const own = table.columns.map(({ name }) => columns.get(name) ?? name)
     const taken = new Set([...own, ...tracked.relationships.keys(), ...tracked.computedFields.keys()])
     for (const { name } of odd) {
-      const made = madeName(name, (each) => taken.has(each))
+      const made = madeName(name, (each) => taken.has(each) || isReservedColumn(each))
       columns.set(name, made)
       taken.add(made)
     }

@@ -22,7 +22,7 @@ import {
   type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
-import { graphqlName, isGraphqlName, isReserved } from './graphql-names.js'
+import { graphqlName, isReserved, isReservedColumn } from './graphql-names.js'
 import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './customization.js'
 import type { Survey, Wanted } from './survey.js'
 
@@ -276,7 +276,7 @@ export class Editor {
     const all = [
       ...(name || !isReserved(graphqlName(ref)) ? [] : [[ref.name, shown?.name] as const]),
       ...found.columns
-        .filter((column) => !isGraphqlName(column.name) && !columns?.[column.name]?.custom_name)
+        .filter((column) => isReservedColumn(column.name) && !columns?.[column.name]?.custom_name)
         .map((column) => [column.name, shown?.columns[column.name]] as const),
     ]
     return Object.fromEntries(all.flatMap(([own, made]) => (made === undefined ? [] : [[own, made]])))

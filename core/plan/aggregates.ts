@@ -1,4 +1,4 @@
-import { type GroupValue, isGeo, type SqlType } from './ir.js'
+import { type GroupValue, isGeo, type SqlType, supports } from './ir.js'
 import { FLOAT8, INT8 } from './operators.js'
 
 const NUMERIC: SqlType = { schema: 'pg_catalog', name: 'numeric', kind: 'numeric', array: '_numeric' }
@@ -9,6 +9,10 @@ const NUMBERS: ReadonlySet<SqlType['kind']> = new Set(['int2', 'int4', 'int8', '
 /** Types other than numbers and texts that have `min` and `max`. */
 const ORDERED = new Set(['date', 'timestamp', 'timestamptz', 'time', 'timetz', 'interval', 'money', 'inet'])
 
+/** PostgreSQL sorts a list by its elements. */
+const isSortedList = (type: SqlType): boolean =>
+  type.kind === 'array' && type.element !== undefined && type.element.kind !== 'row' && supports(type, 'sort')
+
 /** Returns the type of an aggregate of a column of type `type`, or undefined for an unsupported one. */
 export function aggregateType(fn: GroupValue['fn'], type: SqlType): SqlType | undefined {
   const { schema, array, kind, name } = type
@@ -17,7 +21,7 @@ export function aggregateType(fn: GroupValue['fn'], type: SqlType): SqlType | un
       return INT8
     case 'min':
     case 'max':
-      return NUMBERS.has(kind) || kind === 'text' || ORDERED.has(name) ? type : undefined
+      return NUMBERS.has(kind) || kind === 'text' || isSortedList(type) || ORDERED.has(name) ? type : undefined
     case 'array_agg':
       // PostgreSQL aggregates arrays only if all have the same dimensions, and none is null.
       if (array === undefined || kind === 'array' || isGeo(type)) return undefined

@@ -2,8 +2,18 @@ import type { Column, Table } from '../catalog/catalog.js'
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { encodeArray } from './encode.js'
-import { columnRef } from './fields.js'
-import { type BoolExp, type ColumnOp, type CompareOp, isGeo, type Operand, type SqlType, supports, TRUE } from './ir.js'
+import { columnRef, unsortable } from './fields.js'
+import {
+  type BoolExp,
+  type ColumnOp,
+  type CompareOp,
+  isGeo,
+  type Operand,
+  operatorsIn,
+  type SqlType,
+  supports,
+  TRUE,
+} from './ir.js'
 import { isRelated, type Names } from './names.js'
 import {
   BOOL,
@@ -119,6 +129,10 @@ export function planBoolExp(
       throw unexpectedPayload(`${shape.fn} takes one column of type boolean`, `${here}.arguments`)
     }
     const value: Column = { name: 'value', type: counts ? INT8 : BOOL, nullable: !counts }
+    for (const column of shape.distinct ? columns : []) {
+      const reason = unsortable(column)
+      if (reason !== undefined) throw unexpectedPayload(reason, `${here}.arguments`)
+    }
     return {
       kind: 'aggregate',
       table: relationship.table,
@@ -148,7 +162,7 @@ export function planBoolExp(
       to,
       more,
       cast,
-      schema: operator.extension ? column.type.trigram : column.type.kind === 'hstore' ? column.type.schema : undefined,
+      schema: operator.extension ? column.type.trigram : isGeo(column.type) ? undefined : operatorsIn(column.type),
     })
     if (to === null) {
       if (op === 'eq' || op === 'not_distinct') return isNull
@@ -229,13 +243,8 @@ export function planBoolExp(
     if (column.type.schema !== other.type.schema || column.type.name !== other.type.name) {
       throw unexpectedPayload(`incompatible column types : "${column.name}", "${to}"`, here)
     }
-    return {
-      kind: 'columns',
-      column: column.name,
-      op,
-      to,
-      ...(isGeo(column.type) ? { schema: column.type.schema } : {}),
-    }
+    const schema = operatorsIn(column.type)
+    return { kind: 'columns', column: column.name, op, to, ...(schema === undefined ? {} : { schema }) }
   }
 
   return exp(shape, table, path)
@@ -335,7 +344,7 @@ function refuseJson(column: Column, path: string): void {
   }
 }
 
-const JSON_HINT = { json: '', jsonb: '; $contains, $has_key and $is_null can' }
+const JSON_HINT = { json: '', jsonb: '; $eq, $contains, $has_key and other operators can' }
 
 /** Reports the unknown operator. An object under a column is always a map of operators. */
 function refuseOperators(shape: ExpShape, column: Column, path: string): BoolExp {

@@ -20,8 +20,8 @@ export function encode(value: Json, type: SqlType, path: string): string {
   }
   if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
   if (typeof value === 'number' || value instanceof NumberText) {
-    const text = value instanceof NumberText ? value.text : String(value)
-    if (numbersFit(type.kind, text)) return text
+    const text = numberFor(type.kind, value instanceof NumberText ? value.text : String(value))
+    if (text !== undefined) return text
   } else if (typeof value === 'boolean' && type.kind === 'bool') return value ? 'true' : 'false'
   else if (isObject(value) && type.kind === 'row') return stringifyJson(value)
   throw parseFailed(`expecting ${expected(type)}, but found ${describe(value)}`, path)
@@ -124,6 +124,9 @@ export function isObject(value: Json | undefined): value is JsonObject {
 
 const INTEGER_BITS: Partial<Record<TypeKind, bigint>> = { int2: 15n, int4: 31n, int8: 63n }
 
+/** Returns whether a type holds whole numbers. */
+export const isWhole = ({ kind }: SqlType): boolean => INTEGER_BITS[kind] !== undefined
+
 /** Returns whether a number certainly fits an integer type. */
 function fitsExactly(kind: TypeKind, value: number): boolean {
   const bound = INTEGER_BOUND[kind]
@@ -133,12 +136,42 @@ function fitsExactly(kind: TypeKind, value: number): boolean {
 /** Bounds of the types. Every integer that a number represents exactly is within int8. */
 const INTEGER_BOUND: Partial<Record<TypeKind, number>> = { int2: 2 ** 15, int4: 2 ** 31, int8: 2 ** 53 }
 
-function numbersFit(kind: TypeKind, text: string): boolean {
+/** Returns a number as a type takes it, or undefined. */
+function numberFor(kind: TypeKind, text: string): string | undefined {
   const bits = INTEGER_BITS[kind]
-  if (bits === undefined) return kind === 'float' || kind === 'numeric' || kind === 'other'
-  if (!/^-?\d{1,19}$/.test(text)) return false
-  const integer = BigInt(text)
-  return integer >= -(1n << bits) && integer < 1n << bits
+  if (bits === undefined) return kind === 'float' || kind === 'numeric' || kind === 'other' ? text : undefined
+  const whole = wholeNumber(text)
+  return whole !== undefined && whole >= -(1n << bits) && whole < 1n << bits ? String(whole) : undefined
+}
+
+/**
+ * Returns a whole number within int8, however it is written: `1`, `1.0`, `10e-1` or `-0`. Some languages write all of their
+ * numbers like that.
+ */
+export function wholeNumber(text: string): bigint | undefined {
+  if (text.length > LONGEST_WHOLE) return undefined
+  const [, sign = '', whole = '', part = '', power = '0'] = NUMBER.exec(text) ?? []
+  const digits = `${whole}${part}`.replace(/^0+/, '').replace(/0+$/, '')
+  if (digits === '') return whole === '' ? undefined : 0n
+  const zeros = `${whole}${part}`.replace(/^0+/, '').length - digits.length + Number(power) - part.length
+  if (zeros < 0 || digits.length + zeros > MOST_DIGITS) return undefined
+  const value = BigInt(`${sign}${digits}${'0'.repeat(zeros)}`)
+  return BigInt.asIntN(64, value) === value ? value : undefined
+}
+/** No whole number within int8 needs more characters, and the patterns below take quadratic time. */
+const LONGEST_WHOLE = 100
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
+/** Of int8. */
+const MOST_DIGITS = 19
+
+/** Returns a value in which whole numbers are digits, for a type whose text has only these. */
+export function withDigits(value: Json, type: SqlType): Json {
+  const { element } = type
+  if (Array.isArray(value) && element) {
+    return value.map((each) => withDigits(each, Array.isArray(each) ? type : element))
+  }
+  const whole = value instanceof NumberText && isWhole(type) ? wholeNumber(value.text) : undefined
+  return whole === undefined ? value : new NumberText(String(whole))
 }
 
 function expected(type: SqlType): string {

@@ -57,6 +57,10 @@ export function planOrderTarget(names: readonly string[], table: Table, known: N
   return target(table, 0)
 }
 
+/** Returns why PostgreSQL cannot sort the values of a column, or tell them apart; undefined if it can. */
+export const unsortable = ({ name, type }: Column): string | undefined =>
+  supports(type, 'sort') ? undefined : `"${name}" is of type ${type.name}, which PostgreSQL cannot compare`
+
 /** Returns whether `distinct on` these columns is possible: an order must start with them, in any sequence. */
 export function startsWith(orderBy: readonly OrderBy[], columns: readonly string[]): boolean {
   if (columns.length === 0 || orderBy.length === 0) return true

@@ -25,6 +25,7 @@ export {
   readOrderText,
   searchOn,
   startsWith,
+  unsortable,
 } from './fields.js'
 export { comparesAlways } from './guard.js'
 export { behind, type Bound, reversed, type SortKey, sortKeys } from './keyset.js'
@@ -32,7 +33,7 @@ export * from './names.js'
 export * from './nested.js'
 export * from './rows.js'
 export { isPrimaryKey, VERSION, versionOf, XMIN } from './version.js'
-export { describe, encode, encodeArray, isObject } from './encode.js'
+export { describe, encode, encodeArray, isObject, wholeNumber } from './encode.js'
 export {
   castType,
   INT8,

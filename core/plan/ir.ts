@@ -70,6 +70,14 @@ export interface SqlType {
 export const isGeo = (type: SqlType | undefined): type is SqlType & { readonly kind: 'geometry' | 'geography' } =>
   type?.kind === 'geometry' || type?.kind === 'geography'
 
+/**
+ * Returns the schema of the operators of a type that an extension created: the search path may lack it. PostgreSQL's own
+ * operators serve enums, ranges, composites and arrays.
+ */
+export const operatorsIn = ({ schema, kind, enum: isEnum }: SqlType): string | undefined =>
+  schema === 'pg_catalog' || isEnum || !OWN_OPERATORS.has(kind) ? undefined : schema
+const OWN_OPERATORS: ReadonlySet<TypeKind> = new Set(['text', 'hstore', 'geometry', 'geography', 'other'])
+
 /** Returns whether values of a type can be sorted, compared by `<`, or by `=`. An array depends on its elements. */
 export const supports = ({ lacks, element }: SqlType, what: 'sort' | 'order' | 'equality'): boolean =>
   !(element ? element.lacks?.includes('sort') : lacks?.includes(what))

@@ -143,7 +143,7 @@ export const operatorOn = (name: string, type: SqlType): Operator | undefined =>
     if (extension && type.trigram === undefined) return false
     if (COMPARES.has(op) && !supports(type, ORDERS.has(op) ? 'order' : 'equality')) return false
     if (on || types) return on?.includes(type.kind) === true || types?.includes(type.name) === true
-    return type.kind !== 'json' && (type.kind !== 'jsonb' || JSONB.has(op))
+    return type.kind !== 'json'
   })
 
 const ORDERS: ReadonlySet<CompareOp> = new Set(['gt', 'lt', 'gte', 'lte'])
@@ -153,7 +153,6 @@ const COMPARES: ReadonlySet<CompareOp> = new Set([
   // Of arrays.
   ...(['contains', 'contained_in', 'overlaps'] as const),
 ])
-const JSONB: ReadonlySet<CompareOp> = new Set(['eq', 'ne', 'distinct', 'not_distinct'])
 
 /** Returns the operators for columns of a type, by name. */
 export function operatorsOn(type: SqlType): readonly (readonly [name: string, right: SqlType | undefined])[] {

@@ -48,6 +48,7 @@ function anyColumn(table: Table, path: string): InsertColumn {
   }
   const column =
     table.columns.find((each) => each.generated === undefined) ?? table.columns.find((each) => each.identity)
+  if (table.columns.length === 0) throw unexpectedPayload(`"${table.name}" has no columns`, path)
   if (!column) throw unexpectedPayload(`every column of "${table.name}" is generated; give at least one`, path)
   const { name, type, identity, default: fallback } = column
   return { name, type, present: 'none', identity, ...(fallback === undefined ? {} : { default: fallback }) }

@@ -1,6 +1,7 @@
 import { at, parseFailed, ServiceError, serviceError } from '../errors.js'
-import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows } from '../json/parse.js'
-import { checkPattern, describe, encode, isObject } from '../plan/encode.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows, stringifyJson } from '../json/parse.js'
+import { pathOf, peek, skipValue } from '../json/scan.js'
+import { checkPattern, describe, encode, isObject, isWhole, withDigits } from '../plan/encode.js'
 import { checkGeoJson, geoJsonText } from '../plan/geojson.js'
 import { isGeo, type Operand, type SqlType, type TypeKind } from '../plan/ir.js'
 import { fitsUserId } from '../plan/user-id.js'
@@ -76,8 +77,35 @@ function rows(value: Json, columns: readonly { readonly name: string; readonly t
   const geo = new Map(columns.filter(({ type }) => isGeo(type)).map(({ name, type }) => [name, type]))
   if (geo.size > 0) checkRows(value, geo)
   checkLists(value, columns)
-  return value.source
+  return withWholeNumbers(value, columns)
 }
+
+/** Returns the text of rows in which a whole number such as `1.0` is `1`, as PostgreSQL reads it. Few clients send any. */
+function withWholeNumbers(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
+  const whole = columns.filter(({ name, type }) => {
+    const first = rows.columns.get(name)?.first
+    return isWhole(type) ? (first?.number ?? -1) >= 0 : isWholeList(type) && (first?.composite ?? -1) >= 0
+  })
+  const { source } = rows
+  if (whole.length === 0) return source
+  let text = ''
+  let end = 0
+  rows.visit(new Map(whole.map(({ name, type }) => [name, type])), (c, type) => {
+    peek(c)
+    const start = c.pos
+    skipValue(c)
+    const cell = source.slice(start, c.pos)
+    if (!/[.eE]/.test(cell)) return
+    const value = parseJson(cell, NO_LIMITS)
+    encode(value, type, pathOf(c).replace('$', '$.args.objects'))
+    text += source.slice(end, start) + stringifyJson(withDigits(value, type))
+    end = c.pos
+  })
+  return text + source.slice(end)
+}
+
+const isWholeList = ({ kind, element }: SqlType): boolean =>
+  kind === 'array' && element !== undefined && isWhole(element)
 
 /** @throws ServiceError 400 with the path of a mistake in a geometry */
 function checkRows(rows: Rows, columns: ReadonlyMap<string, SqlType>): void {
@@ -115,9 +143,9 @@ function checkLists(rows: Rows, columns: readonly { readonly name: string; reado
 
 /** Kinds of JSON that PostgreSQL would refuse without a position, or misinterpret. */
 const UNFIT: Record<TypeKind, readonly RowKind[]> = {
-  int2: ['boolean', 'number', 'composite'],
-  int4: ['boolean', 'number', 'composite'],
-  int8: ['boolean', 'number', 'composite'],
+  int2: ['boolean', 'composite'],
+  int4: ['boolean', 'composite'],
+  int8: ['boolean', 'composite'],
   float: ['boolean', 'composite'],
   numeric: ['boolean', 'composite'],
   bool: ['integer', 'number', 'composite'],

@@ -392,7 +392,8 @@ function definitions(columns: readonly InsertColumn[]): Sql {
 }
 
 /** Prints the type to read a value as. PostGIS types and hstore arrive as JSON text, see `insertValue`. */
-const readType = ({ type }: InsertColumn): Sql => (isGeo(type) || type.kind === 'hstore' ? sql`text` : typeText(type))
+const readType = ({ type }: InsertColumn): Sql =>
+  isGeo(type) || type.kind === 'hstore' || isListOfJson(type) ? sql`text` : typeText(type)
 
 function insertValue(column: InsertColumn, given: readonly InsertColumn[], printer: Printer): Sql {
   const read = alias('r', given.indexOf(column))
@@ -409,7 +410,22 @@ function insertValue(column: InsertColumn, given: readonly InsertColumn[], print
 /** Prints the value of JSON text that PostgreSQL does not convert by itself. */
 function written(read: Sql, type: SqlType): Sql {
   if (isGeo(type)) return fromGeoJson(read, type)
-  if (type.kind !== 'hstore') return read
+  if (type.kind === 'hstore') return hstoreOf(read, type)
+  if (!isListOfJson(type)) return read
+  const { element } = type
+  const value =
+    element.kind === 'hstore'
+      ? hstoreOf(sql`(e.o #>> '{}')`, element)
+      : sql`case when json_typeof(e.o) <> 'null' then e.o::${typeText(element)} end`
+  const list = sql`select array_agg(${value} order by e.place)::${typeText(type)} from json_array_elements(${read}::json) with ordinality as e(o, place)`
+  return sql`case when ${read} like '[%' then coalesce((${list}), '{}') else ${read}::${typeText(type)} end`
+}
+
+/** Returns whether elements are JSON. PostgreSQL would take lists in a list of jsonb for further dimensions. */
+const isListOfJson = (type: SqlType): type is SqlType & { readonly element: SqlType } =>
+  type.kind === 'array' && !type.nested && ['hstore', 'json', 'jsonb'].includes(type.element?.kind ?? '')
+
+function hstoreOf(read: Sql, type: SqlType): Sql {
   const pairs = sql`select ${ident(type.schema)}.hstore(array_agg(key), array_agg(value)) from json_each_text(${read}::json)`
   const hstore = typeText(type)
   return sql`case when ${read} like '{%' then coalesce((${pairs}), ''::${hstore}) else ${read}::${hstore} end`

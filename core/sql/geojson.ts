@@ -13,8 +13,12 @@ export function fromGeoJson(text: Sql, type: SqlType): Sql {
   const schema = ident(type.schema)
   const read = sql`${schema}.ST_GeomFromGeoJSON(${text})`
   const srid = type.srid ?? (type.kind === 'geography' ? WGS84 : undefined)
-  const target = srid === undefined ? sql`${schema}.ST_SRID(${read})` : integer(srid)
-  const geometry = sql`${schema}.ST_Transform(${read}, ${target})`
+  const own = sql`${schema}.ST_SRID(${read})`
+  // A value without a reference, `EPSG:0`, cannot be transformed.
+  const geometry =
+    srid === undefined
+      ? sql`case ${own} when 0 then ${read} else ${schema}.ST_Transform(${read}, ${own}) end`
+      : sql`${schema}.ST_Transform(${read}, ${integer(srid)})`
   return type.kind === 'geography' ? sql`${geometry}::${typeText(type)}` : geometry
 }
 

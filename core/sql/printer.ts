@@ -14,6 +14,7 @@ import {
   type Joined,
   type Masks,
   type Opaque,
+  operatorsIn,
   type OrderBy,
   type OrderTarget,
   type PageInfo,
@@ -434,14 +435,10 @@ export class Printer {
         const value = this.target(exp.by, t)
         return exp.is === 'null'
           ? sql`(${value} is null)`
-          : COMPARE[exp.is.op](value, [this.params.operand(exp.is.to)], undefined)
+          : COMPARE[exp.is.op](value, [this.params.operand(exp.is.to)], own(operatorsIn(exp.is.to.type)))
       }
       case 'columns':
-        return COMPARE[exp.op](
-          sql`${t}.${ident(exp.column)}`,
-          [sql`${t}.${ident(exp.to)}`],
-          exp.schema === undefined ? undefined : { schema: exp.schema },
-        )
+        return COMPARE[exp.op](sql`${t}.${ident(exp.column)}`, [sql`${t}.${ident(exp.to)}`], own(exp.schema))
       case 'exists': {
         const inner = this.alias()
         const where = this.joined(exp, t, inner, this.condition(exp.where, inner))
@@ -467,7 +464,7 @@ export class Printer {
     const operands = [to, ...more].map((operand) => this.params.operand(operand))
     const type = op === 'in' || op === 'nin' ? to.type.element : to.type
     const left = cast ? (isGeo(cast.from) ? castGeo(column, cast) : sql`${column}::text`) : column
-    return COMPARE[op](left, operands, isGeo(type) ? type : schema === undefined ? undefined : { schema })
+    return COMPARE[op](left, operands, isGeo(type) ? type : own(schema ?? (type && operatorsIn(type))))
   }
 
   where(conditions: readonly Sql[]): Sql {
@@ -599,6 +596,8 @@ const FUNCTIONS: Record<GroupValue['fn'], Sql> = {
 type Compare = (left: Sql, operands: readonly Sql[], geo: Geo | undefined) => Sql
 type Geo = Pick<SqlType, 'schema'> & Partial<Pick<SqlType, 'kind'>>
 
+const own = (schema: string | undefined): Geo | undefined => (schema === undefined ? undefined : { schema })
+
 const infix = (operator: Sql, geo: Geo | undefined): Sql =>
   geo === undefined ? operator : sql`operator(${ident(geo.schema)}.${operator})`
 
@@ -606,6 +605,12 @@ const binary =
   (operator: Sql): Compare =>
   (left, [right], geo) =>
     sql`(${left} ${infix(operator, geo)} ${right as Sql})`
+
+/** Prints an operator that is also a keyword. */
+const pattern =
+  (keyword: Sql, operator: Sql): Compare =>
+  (left, operands, geo) =>
+    binary(geo === undefined ? keyword : operator)(left, operands, geo)
 
 const all: Compare = (left, [right]) => sql`(${left} <> all(${right as Sql}))`
 
@@ -629,12 +634,13 @@ const COMPARE: Record<CompareOp, Compare> = {
   lte: binary(sql`<=`),
   in: (left, [right], geo) => sql`(${left} ${infix(sql`=`, geo)} any(${right as Sql}))`,
   nin: (left, operands, geo) => (geo === undefined ? all : not(COMPARE.in))(left, operands, geo),
-  like: binary(sql`like`),
-  nlike: binary(sql`not like`),
-  ilike: binary(sql`ilike`),
-  nilike: binary(sql`not ilike`),
-  similar: binary(sql`similar to`),
-  nsimilar: binary(sql`not similar to`),
+  like: pattern(sql`like`, sql`~~`),
+  nlike: pattern(sql`not like`, sql`!~~`),
+  ilike: pattern(sql`ilike`, sql`~~*`),
+  nilike: pattern(sql`not ilike`, sql`!~~*`),
+  // There is no operator for it: it is the text that is compared.
+  similar: (left, operands) => binary(sql`similar to`)(left, operands, undefined),
+  nsimilar: (left, operands) => binary(sql`not similar to`)(left, operands, undefined),
   regex: binary(sql`~`),
   iregex: binary(sql`~*`),
   nregex: binary(sql`!~`),

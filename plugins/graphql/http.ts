@@ -294,9 +294,13 @@ function wantedType(ctx: Exchange): string {
   throw serviceError('not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
 }
 
-/** Under `application/json` every GraphQL request has the status 200; the newer type has a status of its own. */
+/**
+ * Under `application/json` every GraphQL request has the status 200, except one that its method cannot make. The newer type
+ * has a status of its own.
+ */
 function modernAnswer({ status, body, malformed }: Outcome, type: string, batch: boolean): Answer {
-  return answerWith(body, type, malformed || (type === RESPONSE_TYPE && !batch) ? status : 200)
+  const own = malformed || status === 405 || (type === RESPONSE_TYPE && !batch)
+  return answerWith(body, type, own ? status : 200)
 }
 
 function answerWith(body: DataText, type: string, status: number): Answer {

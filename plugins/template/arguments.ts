@@ -31,8 +31,8 @@ function read(values: readonly string[], { name, use, type, schema }: Parameter,
   if (values.length > 1) throw invalid(`parameter "${name}" is not a list and can appear only once`, path)
   switch (use) {
     case 'count':
-      if (!/^\d{1,15}$/.test(first)) throw invalid(`expecting a whole number for parameter "${name}"`, path)
-      return Number(first)
+      if (!/^\d{1,19}$/.test(first)) throw invalid(`expecting a whole number for parameter "${name}"`, path)
+      return json(String(BigInt(first)), path)
     case 'rows':
     case 'text':
     case 'value':

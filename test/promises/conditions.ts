@@ -30,7 +30,7 @@ const PROMISES = {
   'op.distinct': '$is_distinct and $is_not_distinct are true or false for null, too',
   'op.is-null': '$is_null true and false, on every type of column',
   'op.null': 'null as a value means is null, and $ne null is not null',
-  'op.json': 'a json column takes no comparison, and jsonb only $eq and $ne',
+  'op.json': 'a json column takes no comparison, and jsonb only those by an operator',
   'op.like': '$like and $nlike match a whole text by case',
   'op.ilike': '$ilike and $nilike ignore case',
   'op.similar': '$similar and $nsimilar',
@@ -250,8 +250,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'op.json': [
     wrong('thing', { j: { $eq: {} } }, '.j.$eq', /^JSON column can not be part of where clause/),
-    wrong('thing', { b: { $gt: {} } }, '.b.$gt', /^JSONB column can not be part of where clause/),
-    wrong('thing', { b: { $in: [{}] } }, '.b.$in', /^JSONB column can not be part of where clause/),
+    wrong('thing', { b: 5 }, '.b', /^JSONB column can not be part of where clause/),
+    thing({ b: { $gt: { a: 2 } } }, 1),
+    thing({ b: { $in: [{ a: 2.0 }, { b: 2, a: 1 }] } }, 1, 2),
+    thing({ b: { $nin: [{ a: 2 }] } }, 1, 4),
   ],
   'op.like': [
     thing({ name: { $like: 'A%' } }, 1),

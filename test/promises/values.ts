@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { area, type Case, exactly, type Expected, is, query, type Step, text } from '../kit/promises.js'
+import { area, type Case, exactly, type Expected, is, like, query, type Step, text } from '../kit/promises.js'
 import { testServer } from '../kit/server.js'
 
 /** What values of each type promise, written by inserts and updates, and read again. */
@@ -13,11 +13,18 @@ const PROMISES = {
   'value.hstore': 'hstore is an object of strings and nulls',
   'value.composite': 'a composite value is an object, and lists of them work',
   'value.others': 'booleans, enums, uuids, bytes, ranges and dates come back as they were written',
+  'value.whole': 'an integer is a whole number in any form, also in lists, conditions and limits, and nothing else',
+  'value.wide': 'limit and offset have 64 bits',
+  'value.real': 'a real is NaN or infinite in GraphQL too',
+  'value.citext': 'the operators of an extension are found in whatever schema it is',
+  'value.incomparable': 'what PostgreSQL cannot compare is refused where values must be distinct',
   'value.wrong': 'a text that PostgreSQL cannot read is refused',
 } as const
 
 const SQL = `
-create schema ext; create extension hstore schema ext;
+create schema ext; create extension hstore schema ext; create extension citext schema ext; create extension ltree schema ext;
+create table loose (id int primary key, small int2, big int8, list int[], r real, mail ext.citext unique, tree ext.ltree, spot point, doc xml);
+insert into loose (id, mail, tree) values (1, 'Ann@example.com', 'a.b');
 create type mood as enum ('sad', 'happy');
 create type place as (street text, no int);
 create domain flag as boolean;
@@ -52,6 +59,20 @@ const wrongValue = (row: string, path: string, code = 'parse-failed'): Step =>
     status: 400,
     like: { code, path },
   })
+
+/** Reads ids of `loose`. */
+const loose = (args: string, rows: string): Step =>
+  raw(`{"type":"select","args":{"table":"loose","columns":["id"],${args.slice(1)}}`, text(rows))
+const document = (query: string, variables: string, expected: Expected): Step => ({
+  path: '/v1/graphql',
+  method: 'POST',
+  body: `{"query":${JSON.stringify(query)},"variables":${variables}}`,
+  expected,
+})
+const asked = (query: string, variables: string, answer: string): Step =>
+  document(query, variables, text(`{"data":{"loose":${answer}}}`))
+const refused = (query: string, variables: string, message: RegExp): Step =>
+  document(query, variables, like({ errors: [{ message }] }))
 
 const GRAPHQL = { bag: { a: '1', b: null, 'q"': 'x\\' }, homes: [{ street: 'a, "b"', no: 1 }, null] }
 
@@ -174,6 +195,96 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       String.raw`"flag":false,"mood":"happy","uid":"8d6f2b1e-4c0a-4f57-9b1e-0a1b2c3d4e5f","bytes":"\\x00ff","span":"[1,5)","day":"2024-02-29"`,
     ),
   ],
+  'value.whole': [
+    raw(
+      '{"type":"insert","args":{"table":"loose","objects":[{"id":20e-1,"small":1e1,"big":-0,"list":[1.0,-20e-1,null]}],"returning":["id","small","big","list"]}}',
+      text('{"affected_rows":1,"returning":[{"id":2,"small":10,"big":0,"list":[1,-2,null]}]}'),
+    ),
+    raw(
+      '{"type":"update","args":{"table":"loose","where":{"id":{"$in":[2.0]}},"$set":{"small":2.0,"list":[3.0]},"$inc":{"big":5.0},"returning":["small","big","list"]}}',
+      text('{"affected_rows":1,"returning":[{"small":2,"big":5,"list":[3]}]}'),
+    ),
+    loose('{"where":{"id":1e0},"limit":1.0,"offset":0e5}', '[{"id":1}]'),
+    asked(
+      'query ($i: Int!, $l: Int) { loose(where: {id: {_eq: $i}}, limit: $l) { id } }',
+      '{"i":2.0,"l":1e1}',
+      '[{"id":2}]',
+    ),
+    asked('{ loose(where: {id: {_in: [1.0]}, small: {_is_null: true}}, limit: 1e1) { id } }', '{}', '[{"id":1}]'),
+    ...['{"id":1.5}', '{"id":7,"small":32768.0}', '{"id":7,"list":[1,1.5]}', '{"id":7,"big":1e19}'].map((row) =>
+      raw(`{"type":"insert","args":{"table":"loose","objects":[{"id":6},${row}]}}`, {
+        status: 400,
+        like: {
+          code: 'parse-failed',
+          path: /^\$\.args\.objects\[1\]\.\w+(\[1\])?$/,
+          error: /^expecting a whole number in the range of /,
+        },
+      }),
+    ),
+    refused('query ($i: Int!) { loose(where: {id: {_eq: $i}}) { id } }', '{"i":1.5}', /expecting a value of type Int!/),
+    refused('query ($i: Int!) { loose(where: {id: {_eq: $i}}) { id } }', '{"i":2147483648}', /in the range of int4/),
+    refused('{ loose(where: {id: {_eq: 1.5}}) { id } }', '{}', /Int cannot represent non-integer value: 1.5/),
+  ],
+  'value.wide': [
+    loose('{"limit":9223372036854775807,"order_by":"id"}', '[{"id":1},{"id":2}]'),
+    loose('{"offset":9223372036854775807}', '[]'),
+    ...['limit', 'offset'].map((key) =>
+      raw(`{"type":"select","args":{"table":"loose","columns":["id"],"${key}":9223372036854775808}}`, {
+        status: 400,
+        like: { code: 'parse-failed', path: `$.args.${key}` },
+      }),
+    ),
+    asked('{ loose(limit: 9223372036854775807, order_by: {id: asc}) { id } }', '{}', '[{"id":1},{"id":2}]'),
+    asked('query ($n: Int) { loose(offset: $n) { id } }', '{"n":9223372036854775807}', '[]'),
+    refused('{ loose(limit: 9223372036854775808) { id } }', '{}', /Int cannot represent/),
+    refused(
+      'query ($n: Int) { loose(limit: $n) { id } }',
+      '{"n":9223372036854775808}',
+      /expecting a value of type Int/,
+    ),
+  ],
+  'value.real': [
+    ...['NaN', 'Infinity', '-Infinity'].flatMap((value) => [
+      asked(
+        `mutation { loose: update_loose(where: {id: {_eq: 1}}, _set: {r: "${value}"}) { returning { r } } }`,
+        '{}',
+        `{"returning":[{"r":"${value}"}]}`,
+      ),
+      asked(
+        'query ($r: Float!) { loose(where: {r: {_eq: $r}}) { id r } }',
+        `{"r":"${value}"}`,
+        `[{"id":1,"r":"${value}"}]`,
+      ),
+    ]),
+    refused('{ loose(where: {r: {_eq: "one"}}) { id } }', '{}', /Float cannot represent/),
+    refused(
+      'query ($r: Float!) { loose(where: {r: {_eq: $r}}) { id } }',
+      '{"r":"1"}',
+      /expecting a value of type Float!/,
+    ),
+  ],
+  'value.citext': [
+    ...['$eq', '$in', '$like', '$regex'].map((op) =>
+      loose(`{"where":{"mail":{"${op}":${op === '$in' ? '["ANN@example.com"]' : '"ANN@example.com"'}}}}`, '[{"id":1}]'),
+    ),
+    ...['$ne', '$nin', '$nlike', '$gt', '$is_distinct'].map((op) =>
+      loose(`{"where":{"id":1,"mail":{"${op}":${op === '$nin' ? '["ANN@example.com"]' : '"ANN@example.com"'}}}}`, '[]'),
+    ),
+    loose('{"where":{"tree":"a.b"}}', '[{"id":1}]'),
+    loose('{"where":{"tree":{"$in":["a.b"],"$gte":"a","$descendant":"a"}}}', '[{"id":1}]'),
+    loose('{"where":{"id":1,"tree":{"$nin":["a.b"]}}}', '[]'),
+  ],
+  'value.incomparable': [
+    refused('{ loose(distinct_on: spot) { id } }', '{}', /"spot" is of type point, which PostgreSQL cannot compare/),
+    refused('{ loose(distinct_on: doc) { id } }', '{}', /"doc" is of type xml, which PostgreSQL cannot compare/),
+    refused('{ loose_aggregate { aggregate { count(columns: spot, distinct: true) } } }', '{}', /cannot compare/),
+    asked(
+      '{ loose: loose_aggregate { aggregate { count(columns: spot) max { __typename list } } } }',
+      '{}',
+      '{"aggregate":{"count":0,"max":{"__typename":"loose_max_fields","list":[3]}}}',
+    ),
+    refused('{ loose_aggregate { aggregate { max { nope } } } }', '{}', /"nope" on type "loose_max_fields"/),
+  ],
   'value.wrong': [
     wrongValue('"mood":"angry"', '$.args', 'postgres-error'),
     wrongValue('"day":"2024-02-30"', '$.args', 'postgres-error'),
@@ -190,7 +301,7 @@ export const values = area('values', { promises: PROMISES, cases: CASES, start }
 async function start(t: Test) {
   const server = await testServer(t)
   await server.sql(SQL)
-  for (const table of ['value', 'inside']) await server.must('track_table', table)
+  for (const table of ['value', 'inside', 'loose']) await server.must('track_table', table)
   await server.must('track_function', 'words')
   return server
 }

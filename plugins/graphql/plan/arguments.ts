@@ -41,6 +41,7 @@ import {
   type Table,
   TEXT,
   TRUE,
+  unsortable,
 } from 'rowhouse/plan'
 import {
   type Args,
@@ -48,6 +49,7 @@ import {
   type Input,
   invalid,
   isAbsent,
+  isInt,
   isOption,
   isTrue,
   jsonOf,
@@ -161,10 +163,7 @@ export class Arguments {
 
   rows(args: Args, table: Table, path: string): Rows {
     const distinctPath = `${path}.args.${this.word('distinct_on')}`
-    const distinctOn = this.columns(args['distinct_on'], table, distinctPath)
-    const json = distinctOn.find((name) => table.columnsByName.get(name)?.type.kind === 'json')
-    if (json)
-      throw invalid(`"${json}" is of type json, whose values PostgreSQL cannot compare; use jsonb`, distinctPath)
+    const distinctOn = this.distinct(args['distinct_on'], table, distinctPath)
     const orderBy = this.orderBy(args['order_by'], table, `${path}.args.${this.word('order_by')}`)
     if (!startsWith(orderBy, distinctOn)) {
       throw invalid('the columns of distinct_on must come first in order_by', distinctPath)
@@ -245,8 +244,9 @@ export class Arguments {
   private count(input: Input | undefined, path: string): Operand | undefined {
     if (isAbsent(input)) return undefined
     if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type: INT8, path }
-    if (input.kind !== 'literal' || Number(input.value) < 0) throw invalid('expecting a non-negative integer', path)
-    return { kind: 'const', value: encode(input.value, INT8, path), type: INT8 }
+    const value = jsonOf(input, path)
+    if (!isInt(value) || Number(value) < 0) throw invalid('expecting a non-negative integer', path)
+    return { kind: 'const', value: encode(value, INT8, path), type: INT8 }
   }
 
   byKey(args: Args, table: Table, path: string): BoolExp {
@@ -480,6 +480,17 @@ export class Arguments {
   /** Converts a list of GraphQL names to names of columns. */
   columns(input: Input | undefined, table: Table, path: string, action: 'select' | 'update' = 'select'): string[] {
     return this.enums(input).map((name) => this.names.column(table, name, action, path).name)
+  }
+
+  /** Converts a list of names of columns whose values must be comparable. */
+  distinct(input: Input | undefined, table: Table, path: string): string[] {
+    const columns = this.columns(input, table, path)
+    for (const name of columns) {
+      const column = table.columnsByName.get(name)
+      const reason = column && unsortable(column)
+      if (reason !== undefined) throw invalid(reason, path)
+    }
+    return columns
   }
 
   enums(input: Input | undefined): string[] {

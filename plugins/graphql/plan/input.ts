@@ -1,4 +1,4 @@
-import { at, isObject, type Json, type JsonObject, NumberText, serviceError } from 'rowhouse/plan'
+import { at, isObject, type Json, type JsonObject, NumberText, serviceError, wholeNumber } from 'rowhouse/plan'
 import { readOpaque, type Said } from './opaque.js'
 
 /**
@@ -271,10 +271,21 @@ function fitsOf(name: string, types: InputTypes['types']): ((value: Json) => boo
   return (value) => values.has(value)
 }
 
-const isNumber = (value: Json): boolean => typeof value === 'number' || value instanceof NumberText
+const textOf = (value: Json): string | undefined =>
+  typeof value === 'number' || value instanceof NumberText ? String(value) : undefined
+
+/** Returns whether a value is an `Int`: a whole number in any form. */
+export const isInt = (value: Json): boolean => {
+  const text = textOf(value)
+  return text !== undefined && wholeNumber(text) !== undefined
+}
+/** Returns whether a value is a `Float`. */
+export const isFloat = (value: Json): boolean => textOf(value) !== undefined || NO_NUMBERS.has(value)
+const NO_NUMBERS: ReadonlySet<Json> = new Set(['NaN', 'Infinity', '-Infinity'])
+
 const BUILT_IN: Readonly<Record<string, (value: Json) => boolean>> = {
-  Int: (value) => Number.isInteger(value) && (value as number) >= -(2 ** 31) && (value as number) < 2 ** 31,
-  Float: isNumber,
+  Int: isInt,
+  Float: isFloat,
   String: (value) => typeof value === 'string',
   Boolean: (value) => typeof value === 'boolean',
   ID: (value) => typeof value === 'string' || Number.isInteger(value),

@@ -1,7 +1,7 @@
 import { invalid } from './input.js'
 
 /**
- * Returns the keys and indices of a JSON path such as `$.a.b[0]['c d']`, with or without `$`.
+ * Returns the keys and indices of a JSON path such as `$.a.b[0]['c d']`, with or without `$`, or a dot before a bracket.
  * @throws ServiceError 400 for a malformed path
  */
 export function readJsonPath(text: string, path: string): readonly string[] {
@@ -19,4 +19,4 @@ export function readJsonPath(text: string, path: string): readonly string[] {
   }
   return steps
 }
-const STEP = /\.?([^.[\]'"\s]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]/y
+const STEP = /\.?([^.[\]'"\s]+)|\.?\[(\d+)\]|\.?\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]/y

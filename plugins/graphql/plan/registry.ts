@@ -1,10 +1,8 @@
 import {
   GraphQLBoolean,
   GraphQLEnumType,
-  GraphQLFloat,
   GraphQLInputObjectType,
   type GraphQLInputType,
-  GraphQLInt,
   GraphQLList,
   type GraphQLNamedType,
   GraphQLNonNull,
@@ -24,6 +22,7 @@ import {
 } from 'rowhouse/plan'
 import type { Exposed } from './exposed.js'
 import { ownOf } from './input.js'
+import { FLOAT, INT } from './scalars.js'
 import {
   aggregateName,
   computedColumns,
@@ -195,22 +194,24 @@ export class Registry {
       .filter(({ name }) => isGraphqlName(name) && this.keep(name))
   }
 
-  /** Returns the aggregate functions that apply to at least one column, with their columns. */
+  /** Returns the aggregate functions that apply to at least one column, with their columns that are kept. */
   functions(table: Table): readonly (readonly [string, readonly Column[]])[] {
-    const columns = this.columns(table)
+    const columns = this.allColumns(table)
     const all = [
       ...NUMERIC_FUNCTIONS.map((fn) => [fn, columns.filter(isNumeric)] as const),
       ...(['max', 'min'] as const).map(
         (fn) => [fn, columns.filter(({ type }) => aggregateType(fn, type) !== undefined)] as const,
       ),
     ]
-    return all.filter(([fn, of]) => of.length > 0 && this.keep(this.word(fn)))
+    return all
+      .filter(([fn, of]) => of.length > 0 && this.keep(this.word(fn)))
+      .map(([fn, of]) => [fn, of.filter(({ name }) => this.keep(name))] as const)
   }
 }
 
 const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {
-  Int: GraphQLInt,
-  Float: GraphQLFloat,
+  Int: INT,
+  Float: FLOAT,
   String: GraphQLString,
   Boolean: GraphQLBoolean,
 }

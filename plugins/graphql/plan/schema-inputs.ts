@@ -1,10 +1,8 @@
 import {
   GraphQLBoolean,
   GraphQLEnumType,
-  GraphQLFloat,
   type GraphQLInputObjectType,
   type GraphQLInputType,
-  GraphQLInt,
   GraphQLList,
   GraphQLScalarType,
   GraphQLString,
@@ -23,6 +21,7 @@ import {
 } from 'rowhouse/plan'
 import { argumentKeys, enumType, keyOf, rankKeys } from './names.js'
 import { type InputFields, isNumeric, list, type Registry, required, typed } from './registry.js'
+import { FLOAT, INT } from './scalars.js'
 
 type Named = Pick<Column, 'name' | 'type'>
 
@@ -32,7 +31,7 @@ export class SchemaInputs {
 
   /** Arguments of a field that returns a list of rows. */
   select(table: Table): InputFields {
-    const [limit, offset, where] = [GraphQLInt, GraphQLInt, this.boolExp(table)]
+    const [limit, offset, where] = [INT, INT, this.boolExp(table)]
     if (!this.registry.modern) return typed({ where, limit, offset, order_by: new GraphQLList(GraphQLString) })
     const [distinct, order] = [this.columnList(table), list(this.orderBy(table))]
     return this.registry.words<GraphQLInputType>({ distinct_on: distinct, limit, offset, order_by: order, where })
@@ -41,7 +40,7 @@ export class SchemaInputs {
   /** Arguments of a connection. */
   connection(table: Table): InputFields {
     const { limit: _, offset: __, ...rows } = this.select(table)
-    const page = { first: GraphQLInt, last: GraphQLInt, after: GraphQLString, before: GraphQLString }
+    const page = { first: INT, last: INT, after: GraphQLString, before: GraphQLString }
     return { ...rows, ...typed<GraphQLInputType>(page) }
   }
 
@@ -190,7 +189,7 @@ export class SchemaInputs {
     const name = type.kind === 'geometry' ? 'st_d_within_input' : 'st_d_within_geography_input'
     return this.registry.input(name, () =>
       typed<GraphQLInputType>({
-        distance: required(GraphQLFloat),
+        distance: required(FLOAT),
         from: required(this.registry.value(type)),
         use_spheroid: type.kind === 'geography' ? GraphQLBoolean : undefined,
       }),
@@ -335,7 +334,7 @@ export class SchemaInputs {
       _append: input('_append', jsonb),
       _prepend: input('_prepend', jsonb),
       _delete_key: input('_delete_key', jsonb, GraphQLString),
-      _delete_elem: input('_delete_elem', jsonb, GraphQLInt),
+      _delete_elem: input('_delete_elem', jsonb, INT),
       _delete_at_path: input('_delete_at_path', jsonb, list(GraphQLString)),
     })
   }

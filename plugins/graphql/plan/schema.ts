@@ -3,9 +3,7 @@ import {
   GraphQLBoolean,
   GraphQLDirective,
   type GraphQLFieldConfig,
-  GraphQLFloat,
   GraphQLID,
-  GraphQLInt,
   GraphQLInterfaceType,
   GraphQLList,
   GraphQLNonNull,
@@ -28,6 +26,7 @@ import { exposed } from './exposed.js'
 import { type Dialect, takesNames } from './names.js'
 import { Registry, typed } from './registry.js'
 import { NODE, type RootAction, type RootField } from './roots.js'
+import { FLOAT, INT } from './scalars.js'
 import { SchemaInputs } from './schema-inputs.js'
 
 type FieldConfig = GraphQLFieldConfig<unknown, unknown>
@@ -77,7 +76,7 @@ const CACHED = new GraphQLDirective({
   description: 'It has no effect: every query reads the database.',
   locations: [DirectiveLocation.QUERY],
   args: {
-    ttl: { type: new GraphQLNonNull(GraphQLInt), defaultValue: 60 },
+    ttl: { type: new GraphQLNonNull(INT), defaultValue: 60 },
     refresh: { type: new GraphQLNonNull(GraphQLBoolean), defaultValue: false },
   },
 })
@@ -250,7 +249,7 @@ class SchemaOutputs {
   private aggregateFields(table: Table): GraphQLObjectType {
     return this.object(table, '_aggregate_fields', () => {
       const count = {
-        type: new GraphQLNonNull(GraphQLInt),
+        type: new GraphQLNonNull(INT),
         args: typed({ columns: this.inputs.columnList(table), distinct: GraphQLBoolean }),
       }
       const functions = this.registry.functions(table).map(([fn, columns]) => {
@@ -264,7 +263,7 @@ class SchemaOutputs {
 
   private computed(fn: string, type: SqlType): GraphQLOutputType {
     if (fn === 'min' || fn === 'max') return this.registry.value(type)
-    if (fn !== 'sum') return GraphQLFloat
+    if (fn !== 'sum') return FLOAT
     const name = type.kind === 'int2' || type.kind === 'int4' ? 'int8' : type.kind === 'int8' ? 'numeric' : type.name
     return this.registry.scalar({ schema: 'pg_catalog', name, kind: 'numeric' })
   }
@@ -273,7 +272,7 @@ class SchemaOutputs {
     return this.object(table, '_mutation_response', () => {
       const rows = this.registry.names.may(table, 'select') ? this.rows(table) : undefined
       return this.registry.words<GraphQLOutputType>({
-        affected_rows: new GraphQLNonNull(GraphQLInt),
+        affected_rows: new GraphQLNonNull(INT),
         returning: rows && (rows instanceof GraphQLNonNull ? rows : new GraphQLNonNull(rows)),
       })
     })

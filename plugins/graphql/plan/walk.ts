@@ -362,8 +362,9 @@ export class Walker {
       const here = `${path}.selectionSet${at('', key)}`
       if (fn === 'count') {
         const { columns, distinct } = this.args.of(same[0] as FieldNode)
-        const list = this.args.columns(columns, table, `${here}.args.columns`)
-        return { kind: 'count', key, columns: list, distinct: isTrue(distinct) }
+        const isDistinct = isTrue(distinct)
+        const list = this.args[isDistinct ? 'distinct' : 'columns'](columns, table, `${here}.args.columns`)
+        return { kind: 'count', key, columns: list, distinct: isDistinct }
       }
       const of = [...this.selected(same)].map(([innerKey, inner]): ComputedColumn => {
         const column = nameOf(inner)

@@ -15,6 +15,7 @@ import {
   readOrderText,
   Slots,
   unexpectedPayload,
+  wholeNumber,
 } from 'rowhouse/plan'
 import {
   type Lifted,
@@ -131,7 +132,8 @@ function liftRelation(column: Json, path: string, slots: Slots, depth: number): 
 function rowCount(object: JsonObject, key: string, path: string, slots: Slots): number | undefined {
   const value = object[key]
   if (!present(value)) return undefined
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) {
+  const isNumber = typeof value === 'number' || value instanceof NumberText
+  if (!isNumber || (wholeNumber(String(value)) ?? -1n) < 0n) {
     throw parseFailed(`expecting a whole number, but found ${quote(value)}`, at(path, key))
   }
   return slots.add(value)

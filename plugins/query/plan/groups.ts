@@ -13,10 +13,10 @@ import {
   type OrderBy,
   planBoolExp,
   type Read,
-  supports,
   type Table,
   TRUE,
   unexpectedPayload,
+  unsortable,
 } from 'rowhouse/plan'
 import type { ColumnShapes, OrderShape, SelectShape, ValueShape } from '../lift/shape.js'
 import { ResultKeys } from './result-keys.js'
@@ -111,10 +111,10 @@ function planOrder({ path: [name = '', ...more], direction, nulls }: OrderShape,
 }
 
 /** Refuses a type whose values PostgreSQL cannot sort, and so cannot group. */
-export function refuseUnsorted({ name, type }: Column, part: string, path: string): void {
-  if (type.kind === 'json') throw unexpectedPayload(`JSON column can not be part of ${part}`, path)
-  if (supports(type, 'sort')) return
-  throw unexpectedPayload(`"${name}" is of type ${type.name}, which PostgreSQL cannot compare`, path)
+export function refuseUnsorted(column: Column, part: string, path: string): void {
+  if (column.type.kind === 'json') throw unexpectedPayload(`JSON column can not be part of ${part}`, path)
+  const reason = unsortable(column)
+  if (reason !== undefined) throw unexpectedPayload(reason, path)
 }
 
 /** Returns names in which a row has the columns of a group, and no relationships. */
