@@ -3,9 +3,10 @@ import type pg from 'pg'
 import { counted } from '../counted.js'
 import { readCatalog } from '../catalog/change.js'
 import type { ProviderKinds } from '../contracts.js'
-import { inTransaction, isPooled } from '../db/database.js'
-import { createClient } from '../db/hosts.js'
+import { inTransaction, isPooled, SESSION, sessionOf } from '../db/database.js'
 import { checkSessions } from '../db/pooler.js'
+import { Unreachable } from '../db/unreachable.js'
+import { messageOf } from '../errors.js'
 import { ConfigError } from '../host/config.js'
 import { canAuthenticate, listenersOf, NO_AUTHENTICATION, placeOf, withoutSocket } from '../host/listeners.js'
 import { type Loaded, needsDatabase } from '../host/load.js'
@@ -15,6 +16,7 @@ import { type Config, loadServer, migrationSets } from '../host/server.js'
 import { gatewayMistake } from '../http/session.js'
 import { createLogger } from '../log.js'
 import { builtins, source } from './builtins.js'
+import { withConnection } from './command-database.js'
 import type { Invocation } from './invocation.js'
 import { findConnections, findRightsFor, type Finding } from './rights.js'
 import { findStandbys } from './standbys.js'
@@ -47,7 +49,11 @@ export async function findAll(invocation: Invocation): Promise<readonly Finding[
     throw error
   })
   if (server instanceof ConfigError)
-    return server.mistakes.map(({ path, message, where }) => ({ ok: false, text: `${path}: ${message} (${where})` }))
+    return server.mistakes.map(({ path, message, where }) => ({
+      ok: false,
+      path,
+      text: `${path}: ${message} (${where})`,
+    }))
   const { config, loaded } = server
   const processes = flags['processes'] === undefined ? undefined : await processesOf(invocation)
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
@@ -63,25 +69,31 @@ export async function findAll(invocation: Invocation): Promise<readonly Finding[
     ...(await findProviders(loaded, resolve(cwd, config.values.dataDir))),
   )
   if (!needsDatabase(loaded)) return [...findings, { ok: true, text: 'database: no plugin needs one' }]
-  const { url, readUrls } = config.values.database
+  const { database, fast } = config.values
+  const { url, readUrls, directUrl } = database
   if (url === undefined) {
     return [...findings, { ok: false, text: 'database: set DATABASE_URL, or database.url in the configuration' }]
   }
-  const client = createClient(url, {
-    connectionTimeoutMillis: 5000,
-    application_name: 'rowhouse check',
-  })
-  try {
-    await client.connect()
-    findings.push(...(await findInPooler(config.values.database)))
+  const inside = async (client: pg.Client) => {
+    findings.push(...(await findInPooler(database)))
     findings.push(...(await findInDatabase(client, migrationSets(loaded))))
-    findings.push(await findConnections(client, config.values.database, config.values.fast, processes))
-  } catch (error) {
-    findings.push({ ok: false, text: `database: ${error instanceof Error ? error.message : String(error)}` })
-  } finally {
-    await client.end().catch(() => undefined)
+    findings.push(await findConnections(client, database, fast, processes))
   }
+  // As the server connects, whose session parameters a pooler refuses.
+  const ways = [withConnection(url, 'check', inside, { session: sessionOf(database) })]
+  if (directUrl !== undefined) {
+    const direct = { setting: 'database.directUrl', session: SESSION }
+    ways.push(withConnection(directUrl, 'check', async () => {}, direct))
+  }
+  for (const way of await Promise.allSettled(ways)) if (way.status === 'rejected') findings.push(failed(way.reason))
   return [...findings, ...(await findStandbys(url, readUrls))]
+}
+
+/** Returns the finding of an error that is no mistake of the configuration. */
+function failed(error: unknown): Finding {
+  if (!(error instanceof Unreachable)) return { ok: false, text: `database: ${messageOf(error)}` }
+  const { setting, hint, reason } = error
+  return { ok: false, path: `$.${setting}`, hint, text: `${setting}: ${reason}` }
 }
 
 function findListeners({ auth, http }: Config['values'], { plugins }: Loaded): readonly Finding[] {

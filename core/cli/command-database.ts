@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { DatabaseProvider } from '../contracts.js'
 import { createClient } from '../db/hosts.js'
+import { Unreachable } from '../db/unreachable.js'
 import { type Invocation, pathIn } from './invocation.js'
 
 export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
@@ -41,18 +42,38 @@ export async function commandDatabase(
   return { url: started.serverUrl, close: () => started.stop() }
 }
 
-/** Runs `fn` with a connection that is closed afterwards. */
-export async function withConnection<T>(url: string, name: string, fn: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = createClient(url, {
-    connectionTimeoutMillis: 10_000,
-    application_name: `rowhouse ${name}`,
+export interface ConnectionOptions {
+  /** Path of the setting that the URL is from. */
+  readonly setting?: string
+  /** Session parameters. */
+  readonly session?: pg.ClientConfig
+}
+
+/**
+ * Runs `fn` with a connection that is closed afterwards.
+ * @throws Unreachable if there is none
+ */
+export async function withConnection<T>(
+  url: string,
+  name: string,
+  fn: (client: pg.Client) => Promise<T>,
+  { setting = 'database.url', session = {} }: ConnectionOptions = {},
+): Promise<T> {
+  const config = { ...session, connectionTimeoutMillis: 10_000, application_name: `rowhouse ${name}` }
+  const client = await open(url, config).catch((cause: unknown) => {
+    throw new Unreachable(setting, url, cause)
   })
-  // A lost connection also rejects the query that waits.
-  client.on('error', () => {})
-  await client.connect()
   try {
     return await fn(client)
   } finally {
     await client.end().catch(() => {})
   }
+}
+
+async function open(url: string, config: pg.ClientConfig): Promise<pg.Client> {
+  const client = createClient(url, config)
+  // A lost connection also rejects the query that waits.
+  client.on('error', () => {})
+  await client.connect()
+  return client
 }

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path'
-import { createClient } from '../db/hosts.js'
+import type pg from 'pg'
 import { version } from '../version.js'
 import { findAll, report } from './check.js'
-import { embeddedDatabase, NO_DATABASE } from './command-database.js'
+import { embeddedDatabase, NO_DATABASE, withConnection } from './command-database.js'
 import { readSections } from './builtins.js'
 import { type Invocation, pathIn } from './invocation.js'
 import { type Finding, grantsFor } from './rights.js'
@@ -16,7 +16,7 @@ export async function doctor(invocation: Invocation): Promise<number> {
   const { dataDir, database } = (await readSections(invocation)).values
   if (flags['grants'] === true) {
     if (database.url === undefined) throw new Error(NO_DATABASE)
-    print(await grantsFor(database.directUrl ?? database.url))
+    print(await grantsFor(database))
     return 0
   }
   print(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
@@ -65,18 +65,15 @@ const NO_VALUES: { readonly dataDir?: string; readonly database: { readonly url?
 
 /** Advises on unneeded privileges of the login. These findings are not errors. */
 async function harden(url: string): Promise<readonly Finding[]> {
-  const client = createClient(url, {
-    connectionTimeoutMillis: 5000,
-    application_name: 'rowhouse doctor',
-  })
-  try {
-    await client.connect()
-    const { rows } = await client.query<{ superuser: boolean; files: boolean; encrypted: boolean; local: boolean }>(
+  const ask = (client: pg.Client) =>
+    client.query<{ superuser: boolean; files: boolean; encrypted: boolean; local: boolean }>(
       `select rolsuper as superuser, pg_has_role(current_user, 'pg_read_server_files', 'member') as files,
          coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as encrypted,
          coalesce(inet_client_addr() << '127.0.0.0/8', true) as local
        from pg_roles where rolname = current_user`,
     )
+  try {
+    const { rows } = await withConnection(url, 'doctor', ask)
     const advice = [
       rows[0]?.superuser &&
         'the login is a superuser: run_sql can read files on the database server; use a dedicated login',
@@ -87,8 +84,7 @@ async function harden(url: string): Promise<readonly Finding[]> {
     ]
     return advice.flatMap((text) => (text ? [{ ok: true, text: `advice: ${text}` }] : []))
   } catch {
+    // A finding says why there is no connection.
     return []
-  } finally {
-    await client.end().catch(() => undefined)
   }
 }

@@ -1,3 +1,4 @@
+import type pg from 'pg'
 import { isPooled } from '../db/database.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
 import { migrate, type Pending, pendingMigrations } from '../host/migrate.js'
@@ -36,9 +37,9 @@ export async function migrateAt(url: string, invocation: Invocation): Promise<Mi
   for (const each of defaults) tell(`${dry ? 'would set' : 'set'} ${each}`)
   const sets = migrationSets(loaded)
   const direct = database.directUrl ?? url
-  const steps = await withConnection(direct, 'migrate', (client) =>
-    dry ? pendingMigrations(client, sets) : migrate(client, sets, tell),
-  ).catch(explainRefusal(direct, sets))
+  const setting = database.directUrl === undefined ? 'database.url' : 'database.directUrl'
+  const run = (client: pg.Client) => (dry ? pendingMigrations(client, sets) : migrate(client, sets, tell))
+  const steps = await withConnection(direct, 'migrate', run, { setting }).catch(explainRefusal(direct, sets))
   if (dry) for (const { owner, id } of steps) tell(`would run ${owner} ${id}`)
   if (isPooled(database) && !dry) await checkSessions(database)
   return { settings: defaults, migrations: steps }

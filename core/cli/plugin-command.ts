@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Database, openDatabase, withClient } from '../db/database.js'
-import { isConnectionError } from '../db/sqlstates.js'
+import { directProblem } from '../db/unreachable.js'
 import { asPlugin } from '../host/check-shape.js'
 import { ConfigError } from '../host/config.js'
 import type { Builtins, Loaded } from '../host/load.js'
@@ -165,9 +165,7 @@ const STEP_MS = 30_000
 
 async function mustBeMigrated(database: Database, loaded: Loaded, { name }: Plugin): Promise<void> {
   const client = await database.connect('command').catch((cause: unknown) => {
-    if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
-    const { message, code } = cause as NodeJS.ErrnoException
-    throw new Error(`the database cannot be reached: ${message || code}`, { cause })
+    throw directProblem(database.config, cause)
   })
   try {
     const sets = migrationSets(loaded).filter(({ owner }) => owner === 'core' || owner === name)

@@ -3,7 +3,6 @@ import { counted } from '../counted.js'
 import type { DatabaseConfig } from '../db/config.js'
 import { budgetOf, poolSizes, sumOf } from '../db/pool-sizes.js'
 import { isPooled } from '../db/database.js'
-import { createClient } from '../db/hosts.js'
 import { CATALOG_SCHEMA } from '../catalog/schema.js'
 import { type MigrationSet, pendingMigrations } from '../host/migrate.js'
 import { withConnection } from './command-database.js'
@@ -11,6 +10,10 @@ import { withConnection } from './command-database.js'
 /** The result of one check. */
 export interface Finding {
   readonly ok: boolean
+  /** Path of the setting that it is about. */
+  readonly path?: string | undefined
+  /** What to do about it. */
+  readonly hint?: string | undefined
   readonly text: string
 }
 
@@ -148,13 +151,8 @@ export async function findConnections(
 }
 
 /** Prints SQL that grants the login of the server what it needs, to be run by the owner of the schemas. */
-export async function grantsFor(url: string): Promise<string> {
-  const client = createClient(url, {
-    connectionTimeoutMillis: 5000,
-    application_name: 'rowhouse doctor',
-  })
-  try {
-    await client.connect()
+export async function grantsFor({ url, directUrl }: Pick<DatabaseConfig, 'url' | 'directUrl'>): Promise<string> {
+  const ask = async (client: pg.Client) => {
     const { rows } = await client.query<{ login: string; database: string; schemas: string[] }>(
       `select quote_ident(current_user) as login, quote_ident(current_database()) as database,
          array(select quote_ident(nspname) from pg_namespace n
@@ -171,9 +169,9 @@ export async function grantsFor(url: string): Promise<string> {
     ]
     for (const schema of [CATALOG_SCHEMA, ...schemas]) script.push('', ...grantsOn(schema, login))
     return script.join('\n')
-  } finally {
-    await client.end().catch(() => undefined)
   }
+  const setting = directUrl === undefined ? 'database.url' : 'database.directUrl'
+  return withConnection((directUrl ?? url)!, 'doctor', ask, { setting })
 }
 
 /** Includes the tables that the same owner creates later. */

@@ -1,4 +1,8 @@
+import type pg from 'pg'
+import { SESSION } from '../db/database.js'
 import { hostOf } from '../db/hosts.js'
+import { Unreachable } from '../db/unreachable.js'
+import { messageOf } from '../errors.js'
 import { withConnection } from './command-database.js'
 import type { Finding } from './rights.js'
 
@@ -8,15 +12,17 @@ export async function findStandbys(url: string, readUrls: readonly string[]): Pr
   // Another finding says why the primary does not answer.
   const primary = await identify(url).catch(() => undefined)
   return Promise.all(
-    readUrls.map(async (readUrl) => {
+    readUrls.map(async (readUrl, i) => {
+      const setting = `database.readUrls[${i}]`
       const name = `standby ${hostOf(readUrl)}`
       try {
-        const found = await identify(readUrl)
+        const found = await identify(readUrl, setting)
         const problem = primary && problemOf(found, primary)
         const state = found.standby ? 'is a standby of the primary' : 'is the primary itself'
         return { ok: problem === undefined, text: `${name}: ${problem ?? (primary ? state : 'answers')}` }
       } catch (error) {
-        return { ok: false, text: `${name}: ${error instanceof Error ? error.message : String(error)}` }
+        const { hint, reason = messageOf(error) } = error instanceof Unreachable ? error : {}
+        return { ok: false, path: `$.${setting}`, hint, text: `${name}: ${reason}` }
       }
     }),
   )
@@ -41,9 +47,11 @@ const IDENTIFY = `select pg_is_in_recovery() as standby, (select system_identifi
   pg_postmaster_start_time()::text as started, current_database() as database`
 const ANSWER_MS = 5000
 
-const identify = (url: string): Promise<Identity> =>
-  withConnection(url, 'check', async (client) => {
+const identify = (url: string, setting?: string): Promise<Identity> => {
+  const ask = async (client: pg.Client) => {
     const query = { text: IDENTIFY, query_timeout: ANSWER_MS }
     const { rows } = await client.query<Identity>(query)
     return rows[0]!
-  })
+  }
+  return withConnection(url, 'check', ask, { ...(setting && { setting }), session: SESSION })
+}

@@ -174,7 +174,7 @@ export type DatabaseConfig = Infer<typeof databaseConfig>
 /** Returns the mistakes in the section `database` that its schema cannot detect. Quotes no password. */
 export function checkDatabase(
   config: DatabaseConfig,
-): readonly { readonly keys: readonly string[]; readonly message: string }[] {
+): readonly { readonly keys: readonly (string | number)[]; readonly message: string }[] {
   const { url, directUrl, readUrls } = config
   const misspelt = (['url', 'directUrl'] as const).filter(
     (key) => config[key] !== undefined && !isPostgresUrl(config[key]),
@@ -183,7 +183,7 @@ export function checkDatabase(
     ...misspelt.map((key) => ({ keys: [key], message: EXPECTED })),
     ...readUrls.flatMap((each, i) => {
       const message = !isPostgresUrl(each) ? EXPECTED : hostUrls(each).length > 1 ? ONE_HOST : undefined
-      return message === undefined ? [] : [{ keys: ['readUrls', String(i)], message }]
+      return message === undefined ? [] : [{ keys: ['readUrls', i], message }]
     }),
     ...(directUrl !== undefined && url === undefined ? [{ keys: ['directUrl'], message: NO_POOLER }] : []),
   ]

@@ -138,7 +138,6 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     keepAlive: true,
     ...(pooled ? {} : SESSION),
   })
-  // A pooler refuses these parameters; there the sessions have them as defaults.
   const timeouts = (statementTimeoutMs: number): pg.ClientConfig =>
     pooled ? {} : { statement_timeout: statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
   // All connections use the same one of several hosts.
@@ -267,8 +266,17 @@ async function mustAnswer(pool: pg.Pool): Promise<void> {
 /** Returns whether `url` is a pooler, where every transaction may run in another session. */
 export const isPooled = ({ directUrl }: Pick<DatabaseConfig, 'directUrl'>): boolean => directUrl !== undefined
 
+/**
+ * Returns the session parameters of the connections for requests. A pooler refuses them; its sessions have them as
+ * defaults.
+ */
+export const sessionOf = (config: DatabaseConfig): pg.ClientConfig =>
+  isPooled(config)
+    ? {}
+    : { ...SESSION, statement_timeout: config.statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
+
 /** Session parameters of every connection. */
-const SESSION: pg.ClientConfig = {
+export const SESSION: pg.ClientConfig = {
   idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
   options: Object.entries(STYLES)
     .map(([name, value]) => `-c ${name}=${value}`)

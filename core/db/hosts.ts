@@ -34,7 +34,9 @@ export const hostUrls = (url: string): readonly [string, ...string[]] => parseHo
 
 /** Returns the host and port of a connection URL, for messages; of the first one, if it has several. */
 export function hostOf(url: string): string {
-  const { host, port } = new pg.Client({ connectionString: hostUrls(url)[0] })
+  // The driver would read the files of certificates, which may not be there.
+  const connectionString = hostUrls(url)[0].replaceAll(/([?&])ssl\w*=[^&]*/g, '$1')
+  const { host, port } = new pg.Client({ connectionString })
   return host.startsWith('/') ? host : `${host}:${port}`
 }
 

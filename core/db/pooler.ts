@@ -1,6 +1,7 @@
 import pg from 'pg'
 import type { DatabaseConfig } from './config.js'
 import { createClient } from './hosts.js'
+import { Unreachable } from './unreachable.js'
 
 /** Output styles and time zone of every session. */
 export const STYLES = { datestyle: 'iso', intervalstyle: 'postgres', timezone: 'UTC' } as const
@@ -32,7 +33,7 @@ function defaultsOf({ statementTimeoutMs, lockTimeoutMs }: DatabaseConfig): Defa
  * @returns what was set, e.g. `lock_timeout = 10000 for role app in database shop`
  */
 export async function setSessionDefaults(config: DatabaseConfig, dry = false): Promise<readonly string[]> {
-  return withSession(config.directUrl, async (client) => {
+  return withSession('directUrl', config, async (client) => {
     const wrong = await readWrong(client, defaultsOf(config))
     if (wrong.length === 0) return []
     const { rows } = await client.query<{ login: string }>(
@@ -57,7 +58,7 @@ const SESSIONS = 4
  * @throws Error that lists the wrong settings
  */
 export async function checkSessions(config: DatabaseConfig): Promise<void> {
-  const ask = () => withSession(config.url, (client) => readWrong(client, defaultsOf(config)))
+  const ask = () => withSession('url', config, (client) => readWrong(client, defaultsOf(config)))
   const found = (await Promise.all(Array.from({ length: SESSIONS }, ask))).flat()
   if (found.length === 0) return
   const each = new Set(found.map(({ name, setting, wanted }) => `${name} is ${setting} instead of ${wanted}`))
@@ -67,13 +68,22 @@ export async function checkSessions(config: DatabaseConfig): Promise<void> {
 const ADVICE =
   'run `rowhouse migrate` to set defaults for new sessions, then RECONNECT in the PgBouncer console to end existing sessions'
 
-async function withSession<T>(url: string | undefined, use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = createClient(url, {
-    connectionTimeoutMillis: CONNECT_MS,
-    application_name: 'rowhouse sessions',
+/** @throws Unreachable */
+async function withSession<T>(
+  setting: 'url' | 'directUrl',
+  config: DatabaseConfig,
+  use: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const url = config[setting] ?? ''
+  const open = async () => {
+    const client = createClient(url, { connectionTimeoutMillis: CONNECT_MS, application_name: 'rowhouse sessions' })
+    client.on('error', () => undefined)
+    await client.connect()
+    return client
+  }
+  const client = await open().catch((cause: unknown) => {
+    throw new Unreachable(`database.${setting}`, url, cause)
   })
-  client.on('error', () => undefined)
-  await client.connect()
   try {
     return await use(client)
   } finally {

@@ -8,7 +8,7 @@ import { limitsConfig } from '../data/request-limits.js'
 import { type DataService, openData } from '../data/service.js'
 import { databaseConfig, checkDatabase } from '../db/config.js'
 import { type Database, openDatabase, isPooled, withClient } from '../db/database.js'
-import { isConnectionError } from '../db/sqlstates.js'
+import { directProblem } from '../db/unreachable.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
 import { authConfig, httpConfig } from '../http/config.js'
@@ -253,10 +253,8 @@ export async function startLoaded(
       closing('database', () => opened.close())
       // Opens a connection for the first request. If this fails, that request tries again.
       if (!isPooled(values.database)) withClient(opened.main, async () => {}).catch(() => {})
-      const place = isPooled(opened.config) ? 'database.directUrl or database.url' : 'database.url (DATABASE_URL)'
       await prepareDatabase(opened).catch((cause: unknown) => {
-        if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
-        throw new Error(`the database of ${place} cannot be reached: ${cause.message}`, { cause })
+        throw directProblem(opened.config, cause)
       })
       return opened
     }

@@ -170,7 +170,7 @@ export function publicError(error: GraphQLError, onUnexpected: (error: Error) =>
     path,
     extensions: {
       path: path?.reduce<string>((before, key) => at(before, key), '$'),
-      code: isInternal ? 'unexpected' : String(code ?? 'remote-invalid'),
+      code: isInternal ? 'unexpected' : typeof code === 'string' ? code : 'remote-invalid',
       schema,
     },
   }

@@ -4,10 +4,13 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/builtins.js'
+import { hintFor } from '../../core/db/unreachable.js'
 import { inspectEmbedded } from '../../providers/database/embedded/index.js'
 import { run, start } from '../kit/command.js'
+import { selfSigned } from '../kit/certificate.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
+import { refusingPostgres } from '../kit/refusing-postgres.js'
 import { until } from '../kit/until.js'
 
 const SECRET = 'a secret for the tests of the command line'
@@ -270,6 +273,110 @@ t.test('a login of few rights serves what doctor --grants grants, and check find
   const mistakes = { ok: false, findings: [{ ok: false, text: /^\$\.http\.prot: unknown key/ }] }
   t.match(await check(), mistakes)
   t.match(JSON.parse((await run(folder, ['doctor', '--json'], { env })).out), mistakes)
+})
+
+t.test('whatever keeps a connection from being opened is a finding with its setting and what to do', async (t) => {
+  const folder = await newFolder(t)
+  const { url } = await freshDatabase(t)
+  await writeFile(
+    join(folder, 'rowhouse.config.json'),
+    JSON.stringify({ plugins: { filestore: false, notify: false } }),
+  )
+  await writeFile(join(folder, 'broken.pem'), 'no certificate')
+  const local = selfSigned('localhost')
+  await writeFile(join(folder, 'local.pem'), local.cert)
+  const login = new URL(url)
+  const at = (change: (place: URL) => void): string => {
+    const place = new URL(url)
+    change(place)
+    return place.href
+  }
+  const refusing = (code: string, message: string, more: object = {}) => refusingPostgres(t, { code, message, ...more })
+  const expired = selfSigned('localhost', -1)
+  const verified = `sslmode=verify-full&sslrootcert=${join(folder, 'local.pem')}`
+  const cases: Readonly<Record<string, readonly [url: string, reason: RegExp, hint: RegExp]>> = {
+    refused: ['postgresql://a:marker@127.0.0.1:1/x', /ECONNREFUSED 127\.0\.0\.1:1/, /nothing listens/],
+    'unknown host': ['postgresql://a:marker@nowhere.invalid/x', /nowhere\.invalid/, /name of the host is unknown/],
+    'no socket': [`postgresql://a:marker@localhost/x?host=${folder}`, /ENOENT/, /nothing listens/],
+    'unknown database': [at((place) => (place.pathname = '/nope')), /"nope" does not exist/, /create the database/],
+    'unknown login': [at((place) => (place.username = 'nobody')), /nobody/, /check the user and the password/],
+    'wrong password': [
+      await refusing('28P01', 'password authentication failed'),
+      /password/,
+      /check the user and the pass/,
+    ],
+    'no line in pg_hba.conf': [
+      await refusing('28000', 'no pg_hba.conf entry for x, no encryption'),
+      /pg_hba/,
+      /sslmode=ver/,
+    ],
+    'no right': [await refusing('42501', 'permission denied for database "x"'), /permission/, /grant connect/],
+    'too many connections': [await refusing('53300', 'sorry, too many clients already'), /too many/, /max_connections/],
+    'not started': [await refusing('57P03', 'the database system is starting up'), /starting up/, /has started/],
+    'a connection pooler': [
+      await refusing('08P01', 'unsupported startup parameter: statement_timeout', { only: 'statement_timeout' }),
+      /unsupported startup parameter/,
+      /connection pooler: set database\.directUrl/,
+    ],
+    'no such authority': [
+      `${login.href}?sslmode=verify-full&sslrootcert=/nowhere/ca.crt`,
+      /ENOENT/,
+      /sslrootcert of the URL/,
+    ],
+    'no such key': [`${login.href}?sslmode=require&sslkey=/nowhere/me.key`, /ENOENT/, /sslkey of the URL/],
+    'no certificate in the file': [
+      `${await refusing('', '', { tls: local })}?sslmode=verify-full&sslrootcert=${join(folder, 'broken.pem')}`,
+      /./,
+      /sslrootcert|the other side/,
+    ],
+    'no TLS': [`${await refusing('28000', 'no')}?sslmode=verify-full`, /does not support SSL/, /switch on ssl/],
+    'unknown authority': [
+      `${await refusing('', '', { tls: local })}?sslmode=verify-full`,
+      /self.signed/,
+      /sslrootcert/,
+    ],
+    'another name': [
+      `${(await refusing('', '', { tls: local })).replace('localhost', '127.0.0.1')}?${verified}`,
+      /altnames|IP: 127/,
+      /a name that the certificate/,
+    ],
+    'expired certificate': [
+      `${await refusing('', '', { tls: expired })}?${verified.replace('local.pem', 'expired.pem')}`,
+      /expired/,
+      /renew the certificate/,
+    ],
+    'no PostgreSQL': [await refusing('', '', { closes: true }), /terminated|ECONNRESET/, /the other side closed/],
+  }
+  await writeFile(join(folder, 'expired.pem'), expired.cert)
+
+  for (const [what, [wrong, reason, hint]] of Object.entries(cases)) {
+    const env = { DATABASE_URL: wrong, ROWHOUSE_ADMIN_SECRET: SECRET }
+    const { code, out, err } = await run(folder, ['check', '--json'], { env })
+    t.equal(code, 1, what)
+    t.equal(err, '', what)
+    const found = JSON.parse(out).findings.find(({ path }: { path?: string }) => path === '$.database.url')
+    t.match(found, { ok: false, text: reason, hint }, what)
+    t.match(found?.text, hint, what)
+    t.notMatch(out, /marker/, what)
+  }
+  for (const what of ['refused', 'a connection pooler', 'no such authority', 'unknown authority', 'unknown database']) {
+    const [wrong, reason, hint] = cases[what]!
+    const env = { DATABASE_URL: wrong, ROWHOUSE_ADMIN_SECRET: SECRET }
+    for (const command of ['doctor', 'start', 'migrate']) {
+      if (command === 'migrate' && what === 'a connection pooler') continue
+      const { code, out, err } = await run(folder, [command], { env })
+      t.equal(code, 1, `${command}: ${what}`)
+      t.match(out + err, new RegExp(`database\\.url.*${reason.source}.*${hint.source}`), `${command}: ${what}`)
+    }
+  }
+  const pooled = { DATABASE_URL: url, ROWHOUSE_DATABASE__DIRECT_URL: 'postgresql://127.0.0.1:1/x' }
+  const readUrls = JSON.stringify([`${login.href}?sslmode=verify-full&sslrootcert=/nowhere/ca.crt`])
+  const env = { ...pooled, ROWHOUSE_DATABASE__READ_URLS: readUrls, ROWHOUSE_ADMIN_SECRET: SECRET }
+  const { findings } = JSON.parse((await run(folder, ['check', '--json'], { env })).out)
+  const pathsOf = (list: { ok: boolean; path?: string }[]) =>
+    list.flatMap(({ ok, path }) => (!ok && path ? [path] : []))
+  t.same(pathsOf(findings), ['$.database.directUrl', '$.database.readUrls[0]'])
+  t.match(hintFor(new Error('timeout expired'), url), /nothing answers there in time/)
 })
 
 t.test('a store that cannot be written is found by check, start and readyz, and uploads fail with 503', async (t) => {

@@ -183,8 +183,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Configured>>> = {
     const readUrls = ['postgres://u:marker@a/db', 'postgres://u:marker@a,b/db', 'http://marker']
     const found = await mistakes(load(t, { file: { database: { url: 'postgres://a/b', readUrls } } }))
     t.match(found, [
-      /^\$\.database\.readUrls\W+1\W+names several hosts/,
-      /^\$\.database\.readUrls\W+2\W+must be a PostgreSQL URL/,
+      /^\$\.database\.readUrls\[1\]: names several hosts/,
+      /^\$\.database\.readUrls\[2\]: must be a PostgreSQL URL/,
     ])
     t.equal(found.length, 2)
     t.notMatch(found.join(), /marker/)
