@@ -13,6 +13,19 @@ export interface Receipt {
   readonly id: string
   /** Details from the provider, as text. */
   readonly detail: string
+  /** Email only: recipients with an outcome of their own. The provider accepted the mail for all others. */
+  readonly recipients?: readonly RecipientOutcome[]
+}
+
+/**
+ * What became of one recipient. `sent`: the provider accepted the mail for it; `postponed`: not sent, can be retried;
+ * `refused`: not sent and permanently rejected; `unknown`: may have been sent, not retried alone.
+ */
+export interface RecipientOutcome {
+  readonly address: string
+  readonly outcome: 'sent' | 'postponed' | 'refused' | 'unknown'
+  /** The provider's response about this recipient. */
+  readonly detail: string
 }
 
 /** A validated address: ASCII `local@domain`, safe in headers and envelopes. */
@@ -27,10 +40,15 @@ interface Envelope {
    * UUID of the message in Rowhouse, the same for every attempt. For `Message-ID`, and for providers that deduplicate.
    */
   readonly id: string
+  /** No address occurs twice in `to`, `cc` and `bcc`, compared without case. */
   readonly to: Mailbox
   readonly from: Mailbox
   readonly cc?: readonly Mailbox[]
   readonly bcc?: readonly Mailbox[]
+  /**
+   * The recipients to send to, if not all. The headers still show all. Only providers with `sendsToSome` get it.
+   */
+  readonly only?: readonly string[]
   readonly replyTo?: Mailbox
   readonly attachments?: readonly Attachment[]
 }
@@ -73,7 +91,7 @@ interface Sender {
    * to retry a message with an unknown outcome.
    */
   readonly sendsOnceForSeconds?: number
-  /** Whether it delivers nothing and keeps messages for inspection instead. */
+  /** Whether it delivers nothing, and only keeps or shows messages. Their state is then `caught`. */
   readonly catches?: boolean
   /**
    * Parses delivery events that the provider posts. Absent when not configured; the endpoint then does not exist.
@@ -90,6 +108,16 @@ interface Sender {
 export interface EmailSender extends Sender {
   /** Allowed domains of sender addresses. Absent: any domain. */
   readonly domains?: readonly string[]
+  /**
+   * Whether it can send a mail to `only` some of its recipients. Without it, a postponed recipient is not retried after
+   * another recipient got the mail.
+   */
+  readonly sendsToSome?: boolean
+  /**
+   * Returns why the provider would never accept a mail, by its documented limits, or undefined. If no provider can send
+   * a mail, the request fails with 400, and nothing is stored.
+   */
+  problemWith?(mail: Mail | TemplateMail): string | undefined
   send(mail: Mail, signal: AbortSignal): Promise<Receipt>
   sendTemplate?(mail: TemplateMail, signal: AbortSignal): Promise<Receipt>
 }

@@ -1,3 +1,5 @@
+import type { RecipientOutcome } from './contracts.js'
+
 /**
  * The outcome of a failed send. `refused`: not sent and permanently rejected; `retry`: not sent, can be retried here or
  * with another provider; `unknown`: may have been sent.
@@ -13,16 +15,19 @@ export class SendError extends Error {
   readonly unreadable: boolean
   /** Delay in seconds, if the provider requests one. */
   readonly retryAfter?: number
+  /** Recipients of a mail with another outcome than the error's, or with a response of their own. */
+  readonly recipients?: readonly RecipientOutcome[]
 
   constructor(
     readonly outcome: Outcome,
     message: string,
-    { cause, response, unreadable = false, retryAfter }: SendDetails = {},
+    { cause, response, unreadable = false, retryAfter, recipients }: SendDetails = {},
   ) {
     super(message, cause === undefined ? undefined : { cause })
     this.unreadable = unreadable
     this.response = response === undefined ? undefined : shortLine(response)
     this.retryAfter = retryAfter
+    if (recipients !== undefined) this.recipients = recipients
   }
 }
 
@@ -31,6 +36,7 @@ interface SendDetails {
   readonly response?: string
   readonly unreadable?: boolean
   readonly retryAfter?: number
+  readonly recipients?: readonly RecipientOutcome[]
 }
 
 const MOST = 200

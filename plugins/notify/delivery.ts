@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Host, type SendError, ServiceError, type Services } from 'rowhouse'
+import { type Host, type Receipt, type SendError, ServiceError, type Services } from 'rowhouse'
 import type { NotifyConfig } from './config.js'
 import { Deadline } from './deadline.js'
 import { type Channel, channelOf, type ClaimedMessage, type ProviderMessage, providerMessage } from './message.js'
@@ -7,6 +7,7 @@ import type { MessageRecord } from './message-list.js'
 import type { AttemptResult, Outbox } from './outbox.js'
 import type { ProviderChain } from './provider-chain.js'
 import { attemptTimedOut, type ProviderReply } from './provider-reply.js'
+import { describeRecipients, finalState, maybeSent, openRecipients } from './recipients.js'
 import { checkSendLimits } from './send-limits.js'
 import type { Suppression } from './suppression.js'
 
@@ -16,7 +17,7 @@ const MAX_PAUSE_SECONDS = 15 * 60
 const MAX_RETRY_AFTER_SECONDS = 60 * 60
 /** Milliseconds between attempts to store a result. */
 const STORE_PAUSES = [100, 300, 1000, 2000, 4000]
-/** Maximum number of consecutive claims without a stored result. */
+/** Maximum number of claims without a stored result of a call. */
 const MAX_LOSSES = 5
 
 export interface DeliveryComponents {
@@ -72,7 +73,7 @@ export class Delivery {
     if (row.losses === 0 || (!tooOften && row.mode === 'queue' && (await this.mayRepeat(row)))) return undefined
     const often = tooOften ? ` ${row.losses} times in a row` : ''
     const error = `a server claimed it${often} and stored no result; it may have been sent`
-    return unknown(row, error, { provider: row.provider })
+    return untraced(row, error, { provider: row.provider })
   }
 
   private async attempt(row: ClaimedMessage, deadline: Deadline, since: number): Promise<AttemptResult> {
@@ -85,7 +86,10 @@ export class Delivery {
     } catch (error) {
       return giveUp(row, (error as Error).message, { code: 'invalid_payload', provider })
     }
-    const exceeded = await checkSendLimits(message, this.components)
+    const only = openRecipients(row.recipients, row.unknown_for !== null)
+    // An event has told of the others.
+    if (only?.length === 0) return giveUp(row, 'no recipient is left', { provider })
+    const exceeded = await checkSendLimits(message, only, this.components)
     if (exceeded) return giveUp(row, exceeded.why, { code: exceeded.code, provider })
     if (row.age > this.components.config.queue.maxAgeSeconds) {
       return giveUp(row, 'too old to send (queue.maxAgeSeconds)', { provider })
@@ -107,6 +111,7 @@ export class Delivery {
     const names = uncertain ? [row.provider as string] : startingWith(row.provider, chain.providers)
     const replies: Unconfirmed[] = []
     let assigned = row.provider
+    let { recipients } = row
     for (const name of names) {
       if (deadline.isOver) {
         replies.push({ name, reply: attemptTimedOut })
@@ -115,37 +120,56 @@ export class Delivery {
       // Stored before the call, for the process that claims the message if this one is killed.
       if (row.mode === 'queue' && name !== assigned && !(await this.components.outbox.assign(row, name))) break
       assigned = name
-      const reply = await chain.call(name, message, deadline)
-      if (reply.kind === 'sent') {
-        const { receipt, caught } = reply
-        if (receipt.truncated) this.log.warn({ message: row.id, provider: name }, 'a long receipt was truncated')
-        return { state: 'sent', provider: name, providerId: receipt.id, detail: receipt.detail, caught }
-      }
+      const reply = await chain.call(name, message, recipients, uncertain, deadline)
+      if (reply.kind === 'sent') return this.afterSent(row, name, reply)
       replies.push({ name, reply })
       if (reply.kind === 'skipped') continue
       const { error } = reply
+      recipients = reply.recipients
       const { outcome, response } = error
       this.log.warn(
         { message: row.id, provider: name, outcome, why: error.message, response },
         'a provider did not send a message',
       )
       const more = { cause: error, provider: name, called: true }
-      if (outcome === 'refused') return (uncertain ? unknown : failed)(row, describeReplies(replies), more)
+      const after = { ...row, recipients }
+      const open = openRecipients(recipients, outcome === 'unknown' || (uncertain && outcome === 'retry'))
+      if (open === undefined ? outcome === 'refused' : open.length === 0) {
+        return (uncertain ? unknown : failed)(after, describeReplies(replies), more)
+      }
       if (outcome !== 'unknown') continue
       const unknownFor = row.unknown_for ?? (performance.now() - since) / 1000
-      return this.afterUnknown({ ...row, provider: name, unknown_for: unknownFor }, describeReplies(replies), error)
+      return this.afterUnknown({ ...after, provider: name, unknown_for: unknownFor }, describeReplies(replies), error)
     }
-    return this.afterFailures(row, replies)
+    return this.afterFailures({ ...row, recipients }, replies)
+  }
+
+  /** The provider has accepted the message, at least for some recipients. */
+  private afterSent(row: ClaimedMessage, provider: string, { receipt, caught, recipients }: SentReply): AttemptResult {
+    const { id, detail, truncated } = receipt
+    if (truncated) this.log.warn({ message: row.id, provider }, 'a long receipt was truncated')
+    if (recipients === null || finalState(recipients) === 'sent') {
+      return { state: caught ? 'caught' : 'sent', provider, providerId: id, detail }
+    }
+    const after = { ...row, recipients, unknown_for: null }
+    const why = `${provider}: ${describeRecipients(recipients)}`
+    const more = { receipt, provider, called: true }
+    if (row.mode === 'sync' || !openRecipients(recipients, false)?.length) return failed(after, why, more)
+    return queued(after, why, { ...more, retryIn: this.pause(row) })
   }
 
   /** The last provider may have sent the message. */
   private async afterUnknown(row: ClaimedMessage, why: string, cause: SendError): Promise<AttemptResult> {
     const more = { cause, provider: row.provider, called: true }
+    const retryIn = this.pause(row, cause.retryAfter)
     // A provider whose response cannot be read has accepted the message, and would respond the same again.
-    if (row.mode === 'sync' || cause.unreadable || !(await this.mayRepeat(row))) {
-      return unknown(row, `${why}; it may have been sent`, more)
+    const repeated = row.mode === 'queue' && !cause.unreadable && (await this.mayRepeat(row))
+    if (repeated) return queued(row, why, { ...more, retryIn })
+    // Recipients that were postponed certainly did not get it.
+    if (row.mode === 'queue' && openRecipients(row.recipients, false)?.length) {
+      return queued({ ...row, unknown_for: null }, why, { ...more, retryIn })
     }
-    return queued(row, why, { ...more, retryIn: this.pause(row, cause.retryAfter) })
+    return unknown(row, `${why}; it may have been sent`, more)
   }
 
   /** No provider has sent the message in this attempt. */
@@ -208,6 +232,8 @@ export class Delivery {
   }
 }
 
+type SentReply = Extract<ProviderReply, { readonly kind: 'sent' }>
+
 /** A reply that does not confirm that the message was sent. */
 interface Unconfirmed {
   readonly name: string
@@ -228,30 +254,51 @@ const jittered = (seconds: number): number => seconds * (1 + Math.random() / 2)
 const isRejected = (error: unknown): boolean => error instanceof ServiceError && error.status === 400
 
 const notStorable = (row: ClaimedMessage, { provider }: AttemptResult): AttemptResult =>
-  unknown(row, 'its result could not be stored; it may have been sent', { provider, called: true })
+  untraced(row, 'its result could not be stored; it may have been sent', { provider, called: true })
 
 interface ResultDetails {
   readonly code?: string
   readonly cause?: SendError
+  /** Of a provider that has accepted the message for some recipients. */
+  readonly receipt?: Receipt
   readonly provider?: string | null
   readonly retryIn?: number
   readonly called?: boolean
 }
-const result =
-  (state: 'failed' | 'unknown' | 'queued') =>
-  (row: ClaimedMessage, error: string, more: ResultDetails): AttemptResult => {
-    const { cause, code = cause?.unreadable ? 'response_changed' : 'unexpected' } = more
-    return {
-      state,
-      error,
-      code,
-      detail: cause?.response ?? null,
-      provider: more.provider ?? null,
-      unknownFor: state === 'failed' ? null : row.unknown_for,
-      retryIn: more.retryIn ?? 0,
-      called: more.called ?? false,
-    }
+
+function result(
+  state: 'failed' | 'unknown' | 'queued' | 'partly_sent',
+  row: ClaimedMessage,
+  error: string,
+  more: ResultDetails,
+): AttemptResult {
+  const { cause, receipt, code = cause?.unreadable ? 'response_changed' : 'unexpected' } = more
+  return {
+    state,
+    recipients: row.recipients,
+    providerId: receipt?.id ?? null,
+    error,
+    code,
+    detail: receipt?.detail ?? cause?.response ?? null,
+    provider: more.provider ?? null,
+    unknownFor: state === 'failed' || state === 'partly_sent' ? null : row.unknown_for,
+    retryIn: more.retryIn ?? 0,
+    called: more.called ?? false,
   }
-const failed = result('failed')
-const unknown = result('unknown')
-const queued = result('queued')
+}
+
+const queued = (row: ClaimedMessage, error: string, more: ResultDetails): AttemptResult =>
+  result('queued', row, error, more)
+
+/** The message is not tried again. Its state follows from the outcomes of its recipients, if they have their own. */
+function ended(state: 'failed' | 'unknown', row: ClaimedMessage, error: string, more: ResultDetails): AttemptResult {
+  const final = row.recipients === null ? state : finalState(row.recipients)
+  return result(final === 'sent' ? 'unknown' : final, row, error, more)
+}
+const failed = (row: ClaimedMessage, error: string, more: ResultDetails): AttemptResult =>
+  ended('failed', row, error, more)
+const unknown = (row: ClaimedMessage, error: string, more: ResultDetails): AttemptResult =>
+  ended('unknown', row, error, more)
+/** Nothing is known of the attempt: everybody to whom it was to send may have got the message. */
+const untraced = (row: ClaimedMessage, error: string, more: ResultDetails): AttemptResult =>
+  unknown({ ...row, recipients: maybeSent(row.recipients, error) }, error, more)

@@ -1,4 +1,4 @@
-import { type ServiceError, serviceError } from 'rowhouse'
+import { type RecipientOutcome, type ServiceError, serviceError } from 'rowhouse'
 
 /** Returns a 400. @param path of the invalid value, e.g. `$.to` */
 export const invalidPayload = (message: string, path = '$'): ServiceError =>
@@ -21,6 +21,8 @@ export interface DeliveryProblem {
   readonly state: string
   readonly provider: string | null
   readonly detail: string
+  /** Outcomes of the recipients, if they have their own. */
+  readonly recipients?: readonly RecipientOutcome[]
 }
 
 /** Returns `{code, message}`, and for a message that was not sent also the `DeliveryProblem`. */

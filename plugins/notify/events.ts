@@ -44,28 +44,51 @@ async function senderOf(host: Host, kind: string, provider: string) {
 
 /** Events arrive in any order. An earlier stage does not replace a later one. */
 const STAGE = `array_position(array['deferred', 'delivered', 'bounced', 'complained'], `
-const NOT_EARLIER = `coalesce(${STAGE} o.delivery), 0) <= ${STAGE} $3::text)`
-const SET_DELIVERY = `delivery = $3, delivery_detail = left($4, 1000), delivery_at = now()`
+const notEarlier = (delivery: string) => `coalesce(${STAGE} ${delivery}), 0) <= ${STAGE} $3::text)`
+const SET_DELIVERY = `delivery = case when not_earlier then $3 else delivery end,
+  delivery_detail = case when not_earlier then left($4, 1000) else delivery_detail end,
+  delivery_at = case when not_earlier then now() else delivery_at end`
+const CONFIRMED = `sent_at = now(), provider = $1, provider_id = $2, unknown_since = null,
+  detail = 'confirmed by an event of the provider'`
+
+/** The recipients after an event about one of them. One without an address is about all that may have got the message. */
+const RECIPIENTS = `(select jsonb_agg(case
+      when $6::text is not null and lower(r ->> 'address') <> lower($6) then r
+      else r || case when r ->> 'outcome' = 'unknown' then '{"outcome": "sent"}' else '{}'::jsonb end
+        || case when $6::text is not null and ${notEarlier(`r ->> 'delivery'`)}
+          then jsonb_build_object('delivery', $3::text, 'delivery_detail', left($4, 1000)) else '{}' end
+      end order by n)
+    from jsonb_array_elements(o.recipients) with ordinality as e (r, n))`
+const SOME = (...outcomes: readonly string[]) =>
+  `(${outcomes.map((outcome) => `recipients @> '[{"outcome": "${outcome}"}]'`).join(' or ')})`
 
 /**
- * An event may arrive before the result of its message is stored; $5, our id, then identifies the message. An event for a
- * message in state `unknown` proves that the provider accepted it: the message becomes `sent`, and its contents are deleted.
+ * An event may arrive before the result of its message is stored; $5, our id, then identifies the message. An event proves
+ * that the provider accepted the message: one in state `unknown` becomes `sent`, or `partly_sent` if others of its
+ * recipients did not get it. When all got it, its contents are deleted.
  */
 const STORE_EVENT = `with found as (
-    select o.id, o.state = 'unknown' as was_unknown, ${NOT_EARLIER} as not_earlier from svc_catalog.svc_outbox o
+    select o.id, o.state, ${notEarlier('o.delivery')} as not_earlier, ${RECIPIENTS} as recipients
+    from svc_catalog.svc_outbox o
     where (o.provider = $1 and o.provider_id = $2) or (o.id = $5::uuid and (o.provider = $1 or o.state = 'unknown'))
     for update),
-  known as (update svc_catalog.svc_outbox o set ${SET_DELIVERY} from found
-    where o.id = found.id and not was_unknown and not_earlier),
+  judged as (
+    select id, state, not_earlier, recipients,
+      case when recipients is null then state = 'unknown'
+        else state in ('unknown', 'partly_sent', 'queued') and not ${SOME('unknown', 'postponed', 'refused')} end as all_got_it,
+      coalesce(state = 'unknown' and ${SOME('sent')}, false) as some_got_it
+    from found),
+  known as (update svc_catalog.svc_outbox o set recipients = judged.recipients, ${SET_DELIVERY} from judged
+    where o.id = judged.id and not all_got_it and not some_got_it),
+  partly as (update svc_catalog.svc_outbox o set state = 'partly_sent', ${CONFIRMED}, recipients = judged.recipients,
+      ${SET_DELIVERY} from judged where o.id = judged.id and not all_got_it and some_got_it),
   resolved as (
-    update svc_catalog.svc_outbox o set state = 'sent', sent_at = now(), provider = $1, provider_id = $2,
-      detail = 'confirmed by an event of the provider', error = null, error_code = null, unknown_since = null,
-      ${DELETE_CONTENTS},
-      ${SET_DELIVERY} from found where o.id = found.id and was_unknown returning o.id)
+    update svc_catalog.svc_outbox o set state = 'sent', ${CONFIRMED}, error = null, error_code = null, recipients = null,
+      ${DELETE_CONTENTS}, ${SET_DELIVERY} from judged where o.id = judged.id and all_got_it returning o.id)
   delete from svc_catalog.svc_outbox_attachment where message_id in (select id from resolved)`
 
-const storeEvent = (data: Data, provider: string, { id, message, kind, detail }: DeliveryEvent) =>
-  data.query(STORE_EVENT, [provider, id, kind, detail, isId(message) ? message : null])
+const storeEvent = (data: Data, provider: string, { id, message, kind, detail, address }: DeliveryEvent) =>
+  data.query(STORE_EVENT, [provider, id, kind, detail, isId(message) ? message : null, address ?? null])
 
 /** Returns the first value of each name. */
 const first = (values: Readonly<Record<string, string | readonly string[] | undefined>>) =>

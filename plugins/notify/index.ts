@@ -19,7 +19,10 @@ import { putTemplate, templateRoutes } from './templates/routes.js'
 import { MailTemplates } from './templates/templates.js'
 import { Worker } from './worker.js'
 
-/** The service for other plugins. Takes the bodies of `POST /v1/send/email`, `/email-template` and `/sms`. */
+/**
+ * The service for other plugins. Takes the bodies of `POST /v1/send/email`, `/email-template` and `/sms`. A receipt has
+ * `recipients` if only some of them got the mail.
+ */
 export interface Notify {
   /** @throws ServiceError */
   email(mail: object): Promise<Receipt>
@@ -112,4 +115,8 @@ async function renderTemplate(
   return rendered && { ...message, kind: 'email', sub: rendered.subject, text: rendered.text, html: rendered.html }
 }
 
-const receiptOf = ({ id, detail }: Receipt): Receipt => ({ id, detail })
+const receiptOf = ({ id, detail, recipients }: Receipt): Receipt => ({
+  id,
+  detail,
+  ...(recipients ? { recipients } : {}),
+})

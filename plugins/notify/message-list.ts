@@ -1,11 +1,12 @@
 import type { Attachment, Data } from 'rowhouse'
 import { invalidPayload } from './errors.js'
+import type { Recipients } from './recipients.js'
 
 /** A message as returned by the API, without its contents. */
 export interface MessageRecord {
   readonly id: string
   readonly kind: 'email' | 'email-template' | 'sms'
-  readonly state: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown'
+  readonly state: 'queued' | 'sending' | 'sent' | 'partly_sent' | 'caught' | 'failed' | 'unknown'
   readonly mode: 'queue' | 'sync'
   readonly to: string
   readonly from: string | null
@@ -27,16 +28,17 @@ export interface MessageRecord {
   readonly delivery: 'delivered' | 'deferred' | 'bounced' | 'complained' | null
   readonly delivery_detail: string | null
   readonly delivery_at: string | null
+  /** Null unless recipients have outcomes of their own. */
+  readonly recipients: Recipients
 }
 
 const time = (column: string) => `to_json(${column}) #>> '{}' as ${column}`
 
-export const MESSAGE_COLUMNS = `id::text, kind,
-  case when mode = 'sync' and state = 'queued' then 'sending' else state end as state, mode, "to", "from", from_name, sub, country_code, template, provider,
+export const MESSAGE_COLUMNS = `id::text, kind, state, mode, "to", "from", from_name, sub, country_code, template, provider,
   left(message, 100) as message, provider_id, detail, error, error_code, attempts, ${time('next_at')}, ${time('created_at')}, ${time('sent_at')}, delivery,
-  delivery_detail, ${time('delivery_at')}`
+  delivery_detail, ${time('delivery_at')}, recipients`
 
-const STATES = ['queued', 'sending', 'sent', 'failed', 'unknown']
+const STATES = ['queued', 'sending', 'sent', 'partly_sent', 'caught', 'failed', 'unknown']
 /** They have a partial index, because they are few. */
 const NOT_SENT: ReadonlySet<string> = new Set(STATES.filter((state) => state !== 'sent'))
 const KINDS = ['email', 'email-template', 'sms']

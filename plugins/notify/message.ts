@@ -1,5 +1,6 @@
-import type { Attachment, Mail, Mailbox, Sms, TemplateMail } from 'rowhouse'
+import { type Attachment, type Mail, type Mailbox, type Sms, type TemplateMail, withoutDuplicates } from 'rowhouse'
 import { headerProblem, readMailbox } from './mailbox.js'
+import type { Recipients } from './recipients.js'
 
 export type MessageKind = 'email' | 'email-template' | 'sms'
 /** Each channel has its own providers and its own worker. */
@@ -45,6 +46,7 @@ export interface ClaimedMessage extends NewMessage {
   /** Seconds since the message was queued. */
   readonly age: number
   readonly attachments: readonly Attachment[]
+  readonly recipients: Recipients
 }
 
 /** The message that a provider gets. */
@@ -55,7 +57,7 @@ export type ProviderMessage = Mail | TemplateMail | Sms
  * row.
  * @throws Error for an invalid field
  */
-export function providerMessage(row: ClaimedMessage): ProviderMessage {
+export function providerMessage(row: NewMessage & Pick<ClaimedMessage, 'attachments'>): ProviderMessage {
   const { id, kind } = row
   if (kind === 'sms') {
     const sms = { id, to: row.to ?? '', countryCode: row.country_code ?? '', message: row.message ?? '' }
@@ -65,7 +67,7 @@ export function providerMessage(row: ClaimedMessage): ProviderMessage {
   }
   const from = mailbox('from', row.from)
   const name = row.from_name ?? from.name
-  const envelope = {
+  const envelope = withoutDuplicates({
     id,
     to: mailbox('to', row.to),
     from: name === undefined ? from : { ...from, name: line('from_name', name) },
@@ -73,7 +75,7 @@ export function providerMessage(row: ClaimedMessage): ProviderMessage {
     ...(row.bcc ? { bcc: mailboxes('bcc', row.bcc) } : {}),
     ...(row.reply_to ? { replyTo: mailbox('reply_to', row.reply_to) } : {}),
     ...(row.attachments.length > 0 ? { attachments: row.attachments } : {}),
-  }
+  })
   if (kind === 'email-template') return { ...envelope, template: row.template ?? '', content: contentOf(row.content) }
   return {
     ...envelope,

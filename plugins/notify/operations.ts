@@ -84,6 +84,7 @@ export function sendOperations(
         if (payload.attachments.length > 0)
           throw invalidPayload('only POST /v1/send/email takes attachments', '$.attachments')
         const messages = await sending.prepare(payload.messages)
+        await sending.checkProviders(messages, [])
         await store(messages, call)
         const ids = messages.map(({ id }) => id)
         return { kind: 'text', text: JSON.stringify(queuedResponse(ids, payload)) }

@@ -5,7 +5,7 @@ import type { Backlog, Outbox } from './outbox.js'
 const FRESH_MS = 5000
 const WAIT_MS = 2000
 const CHANNELS = ['email', 'sms'] as const
-const STATES = ['queued', 'sending', 'failed', 'unknown'] as const
+const STATES = ['queued', 'sending', 'partly_sent', 'failed', 'unknown'] as const
 
 /** Adds metrics of the messages that were not sent. Without the database they have no values. */
 export function addOutboxMetrics({ metric }: Pick<Host, 'metric'>, outbox: Pick<Outbox, 'backlog'>): void {

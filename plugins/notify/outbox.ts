@@ -1,6 +1,7 @@
 import type { Attachment, Data, Transaction } from 'rowhouse'
 import { type Channel, type ClaimedMessage, type NewMessage } from './message.js'
 import { MESSAGE_COLUMNS, type MessageRecord } from './message-list.js'
+import type { Recipients } from './recipients.js'
 
 const TABLE = 'svc_catalog.svc_outbox'
 
@@ -13,7 +14,7 @@ const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
 export const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
 
 /** The columns of `ClaimedMessage`. */
-const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider,
+const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider, o.recipients,
   extract(epoch from now() - o.unknown_since)::float8 as unknown_for, extract(epoch from now() - o.queued_at)::float8 as age,
   (select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'content', encode(content, 'base64'))
     order by position) from svc_catalog.svc_outbox_attachment a where a.message_id = o.id) as attachments`
@@ -29,37 +30,42 @@ export interface IdempotentRequest {
 /** The messages of a channel in one state. */
 export interface Backlog {
   readonly channel: Channel
-  readonly state: 'queued' | 'sending' | 'failed' | 'unknown'
+  readonly state: 'queued' | 'sending' | 'partly_sent' | 'failed' | 'unknown'
   readonly count: number
   /** Seconds since the oldest was queued. */
   readonly age: number
 }
 
 /** The result of one attempt to send a message. */
-export type AttemptResult =
-  | {
-      readonly state: 'sent'
-      readonly provider: string
-      readonly providerId: string
-      readonly detail: string
-      /** Whether the provider only catches messages. Then the contents are kept. */
-      readonly caught: boolean
-    }
-  | {
-      readonly state: 'failed' | 'unknown' | 'queued'
-      readonly error: string
-      readonly code: string
-      /** The provider's response. */
-      readonly detail: string | null
-      /** The provider that failed, or that may have sent the message. */
-      readonly provider: string | null
-      /** Seconds since `provider` may have sent the message; null if it has not. */
-      readonly unknownFor: number | null
-      /** Seconds until the next attempt. */
-      readonly retryIn: number
-      /** Whether a provider was called. If not, the previous error is kept as well. */
-      readonly called: boolean
-    }
+export type AttemptResult = AcceptedResult | OtherResult
+
+interface AcceptedResult {
+  /** The contents of a message that was caught are kept. */
+  readonly state: 'sent' | 'caught'
+  readonly provider: string
+  readonly providerId: string
+  readonly detail: string
+}
+interface OtherResult {
+  readonly state: 'partly_sent' | 'failed' | 'unknown' | 'queued'
+  readonly recipients: Recipients
+  /** The provider's reference, if it has accepted the message for some recipients. */
+  readonly providerId: string | null
+  readonly error: string
+  readonly code: string
+  /** The provider's response. */
+  readonly detail: string | null
+  /** The provider that failed, or that may have sent the message. */
+  readonly provider: string | null
+  /** Seconds since `provider` may have sent the message; null if it has not. */
+  readonly unknownFor: number | null
+  /** Seconds until the next attempt. */
+  readonly retryIn: number
+  /** Whether a provider was called. If not, the previous error is kept as well. */
+  readonly called: boolean
+}
+const isAccepted = (result: AttemptResult): result is AcceptedResult =>
+  result.state === 'sent' || result.state === 'caught'
 
 /** Stores and claims the messages in the database. */
 export class Outbox {
@@ -131,27 +137,28 @@ export class Outbox {
 
   /** @returns the updated message; undefined when another process has claimed it since */
   async storeResult({ id, claims }: ClaimedMessage, result: AttemptResult): Promise<MessageRecord | undefined> {
-    const [record] =
-      result.state === 'sent'
-        ? await this.data.query<MessageRecord>(result.caught ? CAUGHT : SENT, [
-            id,
-            claims,
-            result.provider,
-            result.providerId,
-            result.detail,
-          ])
-        : await this.data.query<MessageRecord>(NOT_SENT, [
-            id,
-            claims,
-            result.state,
-            result.error,
-            result.code,
-            result.detail,
-            result.provider,
-            result.unknownFor,
-            result.retryIn,
-            result.called,
-          ])
+    const [record] = isAccepted(result)
+      ? await this.data.query<MessageRecord>(result.state === 'caught' ? CAUGHT : SENT, [
+          id,
+          claims,
+          result.provider,
+          result.providerId,
+          result.detail,
+        ])
+      : await this.data.query<MessageRecord>(NOT_SENT, [
+          id,
+          claims,
+          result.state,
+          result.error,
+          result.code,
+          result.detail,
+          result.provider,
+          result.unknownFor,
+          result.retryIn,
+          result.called,
+          result.providerId,
+          result.recipients && JSON.stringify(result.recipients),
+        ])
     return record
   }
 
@@ -163,13 +170,17 @@ export class Outbox {
     )
   }
 
-  /** Queues a `failed` or `unknown` message again. @returns false for any other message, or one without contents */
+  /**
+   * Queues a `failed`, `unknown` or `partly_sent` message again, the latter for the recipients who did not get it.
+   * @returns false for any other message, or one without contents
+   */
   async requeue(id: string): Promise<boolean> {
     const rows = await this.data.query(
-      `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, next_at = now(), queued_at = now(),
-         provider = null, unknown_since = null, error = null, error_code = null, detail = null, delivery = null,
-         delivery_detail = null, delivery_at = null
-       where id = $1 and state in ('failed', 'unknown') and (text is not null or html is not null or message is not null
+      `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, losses = 0, next_at = now(),
+         queued_at = now(), provider = null, unknown_since = null, error = null, error_code = null, detail = null,
+         delivery = null, delivery_detail = null, delivery_at = null,
+         recipients = case when state = 'partly_sent' then ${REOPENED} end
+       where id = $1 and state in ('failed', 'unknown', 'partly_sent') and (text is not null or html is not null or message is not null
          or kind = 'email-template') returning 1`,
       [id],
     )
@@ -196,12 +207,12 @@ export class Outbox {
     return counted?.count ?? 0
   }
 
-  /** Counts the messages that were not sent. */
+  /** Counts the messages that were not sent, or not to all. */
   async backlog(): Promise<readonly Backlog[]> {
     return this.data.query<Backlog>(
       `select case kind when 'sms' then 'sms' else 'email' end as channel, state, count(*)::int as count,
          extract(epoch from now() - min(queued_at))::float8 as age
-       from ${TABLE} where state <> 'sent' group by 1, 2`,
+       from ${TABLE} where state <> 'sent' and state <> 'caught' group by 1, 2`,
     )
   }
 
@@ -221,7 +232,7 @@ export class Outbox {
 }
 
 /** A message that was just stored. */
-const NEW = { attempts: 0, claims: 0, losses: 0, provider: null, unknown_for: null, age: 0 } as const
+const NEW = { attempts: 0, claims: 0, losses: 0, provider: null, recipients: null, unknown_for: null, age: 0 } as const
 
 type ClaimedRow = Omit<ClaimedMessage, 'attachments'> & { readonly attachments: readonly StoredFile[] | null }
 interface StoredFile {
@@ -252,7 +263,7 @@ const PUT_ONCE = `with o as (
   m as (${MESSAGES} where exists (select from o) returning id), a as (${ATTACHMENTS}) select 1 from m`
 
 const CLAIM = `with due as (
-    select id, state = 'sending' or mode = 'sync' as lost from ${TABLE}
+    select id, state = 'sending' as lost from ${TABLE}
     where state in ('queued', 'sending') and next_at <= now() and (kind = 'sms') = $1
     order by next_at limit $2 for update skip locked),
   o as (
@@ -260,23 +271,28 @@ const CLAIM = `with due as (
       provider = coalesce(t.provider, $4::text),
       unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at - make_interval(secs => $3))
         else t.unknown_since end,
-      losses = case when due.lost then t.losses + 1 else 0 end
+      losses = t.losses + due.lost::int
     from due where t.id = due.id returning t.*)
   select ${CLAIMED} from o`
 
 const OWNED = `id = $1 and claims = $2 and state in ('queued', 'sending')`
-const DONE = `state = 'sent', sent_at = now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,
-  error = null, error_code = null, unknown_since = null`
-const CAUGHT = `update ${TABLE} set ${DONE} where ${OWNED} returning ${MESSAGE_COLUMNS}`
-const SENT = `with m as (update ${TABLE} set ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
+const DONE = `sent_at = now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,
+  error = null, error_code = null, unknown_since = null, recipients = null`
+const CAUGHT = `update ${TABLE} set state = 'caught', ${DONE} where ${OWNED} returning ${MESSAGE_COLUMNS}`
+const SENT = `with m as (update ${TABLE} set state = 'sent', ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
   a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
   select ${MESSAGE_COLUMNS} from m`
+/** The recipients who did not get a message, to be tried again. */
+const REOPENED = `(select jsonb_agg(case when r ->> 'outcome' = 'sent' then r else r || '{"outcome": "postponed"}' end order by n)
+  from jsonb_array_elements(recipients) with ordinality as e (r, n))`
 /** $10 is whether a provider was called. If not, the new error is followed by that of the last call. */
 const NOT_SENT = `update ${TABLE} set state = $3,
     error = $4 || case when $10 then '' else coalesce('; before that: ' || split_part(error, '; before that: ', -1), '') end,
     error_code = coalesce(case when $10 then null else error_code end, $5),
     detail = coalesce($6, case when $10 then null else detail end),
     attempts = attempts + case when $10 then 1 else 0 end, provider = $7,
+    losses = case when $10 then 0 else losses end, provider_id = coalesce($11, provider_id), recipients = $12,
+    sent_at = case when $3 = 'partly_sent' then now() end,
     unknown_since = case when $8::float8 is null then null
       else coalesce(unknown_since, now() - make_interval(secs => $8)) end,
     next_at = now() + make_interval(secs => $9)

@@ -1,4 +1,13 @@
-import { type EmailSender, type Host, type Receipt, SendError, type SmsSender } from 'rowhouse'
+import {
+  type EmailSender,
+  type Host,
+  type Mail,
+  type Receipt,
+  recipientsOf,
+  SendError,
+  type SmsSender,
+  type TemplateMail,
+} from 'rowhouse'
 import { CircuitBreaker } from './circuit-breaker.js'
 import type { NotifyConfig } from './config.js'
 import type { Deadline } from './deadline.js'
@@ -7,6 +16,7 @@ import { domainOf } from './mailbox.js'
 import type { Channel, ProviderMessage } from './message.js'
 import { attemptTimedOut, type ProviderReply, readError, readReceipt } from './provider-reply.js'
 import { RateLimiter } from './rate-limiter.js'
+import { afterAttempt, openRecipients, type Recipients, someGotIt } from './recipients.js'
 
 /** Maximum time that a message waits for the rate limit of a provider. */
 const RATE_WAIT_MS = 2000
@@ -18,7 +28,7 @@ export interface ProviderState {
   readonly name: string
   /** Position in the order of calls, from 1; null for a provider that is not called. */
   readonly position: number | null
-  /** Whether it delivers nothing and keeps messages for inspection instead. */
+  /** Whether it delivers nothing, and only keeps or shows messages. */
   readonly catches: boolean
   /** Whether it renders templates that are stored at the provider. */
   readonly templates: boolean
@@ -118,18 +128,43 @@ export class ProviderChain {
     })) as EmailSender | SmsSender
   }
 
+  /** Returns why no provider can ever send a mail, or undefined. */
+  async problemWith(message: Mail | TemplateMail): Promise<string | undefined> {
+    const problems: string[] = []
+    for (const name of this.providers) {
+      const sender = await this.sender(name).catch(() => undefined)
+      const problem = sender && problemOf(sender as EmailSender, message)
+      if (problem === undefined) return undefined
+      problems.push(`${name}: ${problem}`)
+    }
+    return problems.length > 0 ? problems.join('; ') : undefined
+  }
+
   /** Returns for how many seconds a provider deduplicates messages. */
   async sendsOnceFor(name: string): Promise<number> {
     return (await this.sender(name).catch(() => undefined))?.sendsOnceForSeconds ?? 0
   }
 
-  /** Calls one provider, unless it must be skipped. */
-  async call(name: string, message: ProviderMessage, deadline: Deadline): Promise<ProviderReply> {
+  /**
+   * Calls one provider, unless it must be skipped.
+   * @param recipients outcomes of earlier attempts
+   * @param uncertain whether the last attempt may have sent the message
+   */
+  async call(
+    name: string,
+    whole: ProviderMessage,
+    recipients: Recipients,
+    uncertain: boolean,
+    deadline: Deadline,
+  ): Promise<ProviderReply> {
     const { breaker, rate } = this.guardsOf(name)
     const sender = await this.sender(name).catch((error: unknown) => error as Error)
     if (sender instanceof Error) return skipped(sender.message)
+    const message = messageFor(sender, whole, recipients, uncertain)
+    if (typeof message === 'string') return skipped(message, Infinity)
     const send = sendFunction(sender, message)
     if (typeof send === 'string') return skipped(send, Infinity)
+    const addressed = 'countryCode' in message ? [] : recipientsOf(message)
     const failing = () => skipped('skipped after repeated failures', breaker.seconds)
     if (breaker.open) return failing()
     const waitMs = await rate.acquire(RATE_WAIT_MS)
@@ -138,14 +173,17 @@ export class ProviderChain {
     if (deadline.isOver) return attemptTimedOut
     const { signal } = deadline
     try {
-      const receipt = readReceipt(await withGrace(signal, send(signal)))
+      const receipt = readReceipt(await withGrace(signal, send(signal)), addressed)
       breaker.succeeded()
-      return { kind: 'sent', receipt, caught: sender.catches === true }
+      const after = afterAttempt(recipients, addressed, receipt.recipients, { outcome: 'sent', detail: receipt.detail })
+      return { kind: 'sent', receipt, caught: sender.catches === true, recipients: after }
     } catch (thrown) {
-      const error = readError(thrown)
-      if (error.outcome === 'refused') breaker.succeeded()
+      const error = readError(thrown, addressed)
+      // A provider that answers for single recipients works.
+      if (error.outcome === 'refused' || (error.outcome === 'retry' && error.recipients?.length)) breaker.succeeded()
       else breaker.failed()
-      return { kind: 'failed', error }
+      const rest = { outcome: RECIPIENT_OUTCOMES[error.outcome], detail: error.response ?? error.message }
+      return { kind: 'failed', error, recipients: afterAttempt(recipients, addressed, error.recipients ?? [], rest) }
     }
   }
 
@@ -158,6 +196,9 @@ export class ProviderChain {
     return guards
   }
 }
+
+/** The outcomes of recipients, by the outcome of an error. */
+const RECIPIENT_OUTCOMES = { refused: 'refused', retry: 'postponed', unknown: 'unknown' } as const
 
 /** Stops waiting for a provider shortly after its signal has aborted. */
 async function withGrace<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
@@ -176,6 +217,19 @@ async function withGrace<T>(signal: AbortSignal, sending: Promise<T>): Promise<T
 
 const skipped = (why: string, seconds = 0): ProviderReply => ({ kind: 'skipped', why, seconds })
 
+/** Returns the message for the recipients that are still to get it, or the reason why this provider cannot send it. */
+function messageFor(
+  sender: EmailSender | SmsSender,
+  message: ProviderMessage,
+  recipients: Recipients,
+  uncertain: boolean,
+): ProviderMessage | string {
+  const only = openRecipients(recipients, uncertain)
+  if (only === undefined || only.length === recipients?.length || 'countryCode' in message) return message
+  if ((sender as EmailSender).sendsToSome === true) return { ...message, only }
+  return someGotIt(recipients) ? 'it cannot send to some of the recipients only' : message
+}
+
 /** Returns a function that sends the message, or the reason why this provider can never send it. */
 function sendFunction(
   sender: EmailSender | SmsSender,
@@ -183,10 +237,17 @@ function sendFunction(
 ): ((signal: AbortSignal) => Promise<Receipt>) | string {
   if ('countryCode' in message) return (signal) => (sender as SmsSender).send(message, signal)
   const email = sender as EmailSender
-  const { address } = message.from
-  if (!maySendFrom(email, address)) return `it may not send from ${domainOf(address)}`
+  const problem = problemOf(email, message)
+  if (problem !== undefined) return problem
   if ('subject' in message) return (signal) => email.send(message, signal)
   return email.sendTemplate ? (signal) => email.sendTemplate!(message, signal) : 'it has no templates'
+}
+
+/** Returns why a provider can never send a mail, or undefined. */
+function problemOf(email: EmailSender, message: Mail | TemplateMail): string | undefined {
+  const { address } = message.from
+  if (!maySendFrom(email, address)) return `it may not send from ${domainOf(address)}`
+  return email.problemWith?.(message)
 }
 
 export const maySendFrom = ({ domains }: EmailSender, address: string): boolean =>

@@ -115,7 +115,7 @@ export function sendRoutes(components: RouteComponents): void {
     const { id } = ctx['params'] as { id: string }
     if (!isId(id) || !(await messages.find(id))) throw notFound(id)
     if (!(await outbox.requeue(id))) {
-      throw serviceError('not_failed', 'only a message in state failed or unknown can be sent again')
+      throw serviceError('not_failed', 'only a message in state failed, unknown or partly_sent can be sent again')
     }
     for (const worker of Object.values(workers)) worker.wake()
     ctx.body = { id, detail: 'queued' }

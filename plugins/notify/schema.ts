@@ -137,4 +137,48 @@ create table svc_catalog.svc_mail_template (
 );
 `,
   },
+  {
+    id: '002-outcomes',
+    sql: `
+-- More states:
+--   partly_sent  the provider accepted it for some recipients; it is not tried again
+--   caught       the provider keeps it and delivers nothing
+-- recipients is a list of {address, outcome, detail} once recipients have outcomes of their own: sent, postponed, refused or
+-- unknown. While the message is queued, it goes to postponed recipients only.
+-- A message of mode sync is never queued: its request sends it.
+alter table svc_catalog.svc_outbox
+  add column recipients jsonb,
+  drop constraint svc_outbox_state_check,
+  add constraint svc_outbox_state_check
+    check (state in ('queued', 'sending', 'sent', 'partly_sent', 'caught', 'failed', 'unknown'));
+update svc_catalog.svc_outbox set state = 'caught'
+  where state = 'sent' and provider_id in ('memory-' || id, 'log-' || id);
+update svc_catalog.svc_outbox set state = 'sending' where state = 'queued' and mode = 'sync';
+
+create or replace function svc_catalog.svc_new_message() returns trigger language plpgsql as $$
+begin
+  -- The request of a message of mode sync sends it. After next_at, any server finds that it was lost.
+  new.state := case new.mode when 'sync' then 'sending' else 'queued' end;
+  new.next_at := case new.mode when 'sync'
+    then least(greatest(new.next_at, now() + interval '1 minute'), now() + interval '1 hour') else now() end;
+  new.attempts := 0;
+  new.claims := 0;
+  new.losses := 0;
+  new.created_at := now();
+  new.queued_at := now();
+  new.provider := null;
+  new.unknown_since := null;
+  new.provider_id := null;
+  new.recipients := null;
+  new.detail := null;
+  new.error := null;
+  new.error_code := null;
+  new.delivery := null;
+  new.delivery_detail := null;
+  new.delivery_at := null;
+  new.sent_at := null;
+  return new;
+end $$;
+`,
+  },
 ]

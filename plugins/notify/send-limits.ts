@@ -1,4 +1,4 @@
-import type { Sms } from 'rowhouse'
+import { recipientsOf, type Sms } from 'rowhouse'
 import type { NotifyConfig } from './config.js'
 import type { ProviderMessage } from './message.js'
 import type { Outbox } from './outbox.js'
@@ -11,14 +11,17 @@ export interface LimitExceeded {
   readonly why: string
 }
 
-/** Checks the suppression list for an email, and calling codes and limits for an SMS. */
+/**
+ * Checks the suppression list for an email, and calling codes and limits for an SMS.
+ * @param only the recipients of an email who are still to get it; undefined for all
+ */
 export async function checkSendLimits(
   message: ProviderMessage,
+  only: readonly string[] | undefined,
   { outbox, suppression, config }: { outbox: Outbox; suppression: Suppression; config: NotifyConfig },
 ): Promise<LimitExceeded | undefined> {
   if ('countryCode' in message) return checkSmsLimits(message, outbox, config)
-  const { to, cc = [], bcc = [] } = message
-  const found = await suppression.find([to, ...cc, ...bcc].map(({ address }) => address))
+  const found = await suppression.find(recipientsOf(only === undefined ? message : { ...message, only }))
   return found && { code: 'suppressed', why: `${found.address} is suppressed: ${found.reason}` }
 }
 

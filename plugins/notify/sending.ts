@@ -4,16 +4,18 @@ import {
   type EmailSender,
   type ErrorCode,
   ERRORS,
+  type Mail,
   type Receipt,
   type ServiceError,
   serviceError,
+  type TemplateMail,
 } from 'rowhouse'
 import type { AttachmentSource } from './attachments.js'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
 import { type DeliveryProblem, invalidPayload, noTemplates } from './errors.js'
 import { domainOf } from './mailbox.js'
-import { type Channel, channelOf, type NewMessage } from './message.js'
+import { type Channel, channelOf, type NewMessage, providerMessage } from './message.js'
 import type { MessageRecord } from './message-list.js'
 import type { IdempotentRequest, Outbox } from './outbox.js'
 import type { Payload } from './payload.js'
@@ -22,6 +24,8 @@ import type { Worker } from './worker.js'
 
 /** The body of a successful answer. */
 export interface SendResponse extends Receipt {
+  /** Set if only some recipients of the mail got it: `recipients` has the outcome of each. */
+  readonly state?: 'partly_sent'
   /** Results for a list of recipients, in its order. */
   readonly results?: readonly ((Receipt & { readonly to: string }) | Failure)[]
 }
@@ -66,6 +70,7 @@ export class Sending {
     if (earlier) return { ids: earlier, response: await this.storedResponse(earlier, payload) }
     const messages = await this.prepare(payload.messages)
     const attachments = await this.readAttachments(payload.attachments)
+    await this.checkProviders(messages, attachments)
     const mode = payload.queue ? 'queue' : 'sync'
     const since = performance.now()
     const stored = await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request)
@@ -114,6 +119,25 @@ export class Sending {
     return messages
   }
 
+  /**
+   * Checks the limits of the providers before anything is stored.
+   * @throws ServiceError 400 when no provider can ever send one of these mails
+   */
+  async checkProviders(messages: readonly NewMessage[], attachments: readonly Attachment[]): Promise<void> {
+    for (const message of messages) {
+      if (message.kind === 'sms' || !isComplete(message)) continue
+      let mail: Mail | TemplateMail
+      try {
+        mail = providerMessage({ ...message, attachments }) as Mail | TemplateMail
+      } catch {
+        // The attempt to send it fails with this error.
+        continue
+      }
+      const problem = await this.components.chains.email.problemWith(mail)
+      if (problem !== undefined) throw invalidPayload(problem)
+    }
+  }
+
   /** @param from absent if a permission sets it; then it is checked when the message is sent */
   private async maySend(chain: ProviderChain, from: NewMessage['from']): Promise<boolean> {
     if (typeof from !== 'string') return true
@@ -153,14 +177,18 @@ export class Sending {
   }
 }
 
+/** Returns whether no field of a mail is left to a permission. It is otherwise checked when it is sent. */
+const isComplete = ({ to, from, kind, sub }: NewMessage): boolean =>
+  typeof to === 'string' && typeof from === 'string' && (kind === 'email-template' || typeof sub === 'string')
+
 /** Returns the answer after an attempt for each message. @throws ServiceError when none was sent */
 function responseOf(records: readonly MessageRecord[], { several }: Payload): SendResponse {
   if (records.some(isInProgress)) throw inProgress()
-  const [sent] = records.filter(({ state }) => state === 'sent')
+  const [sent] = records.filter(isSent)
   if (!sent) throw errorOf(records[0] as MessageRecord)
   if (!several) return receiptOf(sent)
   const results = records.map((record) => {
-    if (record.state === 'sent') return { to: record.to, ...receiptOf(record) }
+    if (isSent(record)) return { to: record.to, ...receiptOf(record) }
     const { code, message, internal } = errorOf(record)
     return { to: record.to, code, message, ...(internal as DeliveryProblem) }
   })
@@ -177,15 +205,24 @@ export function queuedResponse(ids: readonly string[], { several, messages }: Pa
 }
 
 const isInProgress = ({ state }: MessageRecord): boolean => state === 'queued' || state === 'sending'
-const receiptOf = ({ provider_id, detail }: MessageRecord): Receipt => ({
+/** Whether a provider has accepted the message, at least for some recipients. */
+const isSent = ({ state }: MessageRecord): boolean => ['sent', 'caught', 'partly_sent'].includes(state)
+const receiptOf = ({ state, provider_id, detail, recipients }: MessageRecord): SendResponse => ({
   id: provider_id as string,
   detail: detail as string,
+  ...(state === 'partly_sent' && recipients !== null ? { state, recipients } : {}),
 })
 const inProgress = () => serviceError('in_progress', 'the same request is still in progress', '$', { retryAfter: 1 })
 
 /** Returns the documented error for a message that was not sent. */
-function errorOf({ id, kind, state, provider, detail, error, error_code }: MessageRecord): ServiceError {
-  const internal: DeliveryProblem = { id, state, provider, detail: [error, detail].filter(Boolean).join(': ') }
+function errorOf({ id, kind, state, provider, detail, error, error_code, recipients }: MessageRecord): ServiceError {
+  const internal: DeliveryProblem = {
+    id,
+    state,
+    provider,
+    detail: [error, detail].filter(Boolean).join(': '),
+    ...(recipients === null ? {} : { recipients }),
+  }
   const code = error_code !== null && Object.hasOwn(ERRORS, error_code) ? (error_code as ErrorCode) : 'unexpected'
   const known = serviceError(code, error ?? '', '$', { internal })
   if (known.status !== 500) return known

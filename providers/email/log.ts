@@ -6,6 +6,7 @@ export default defineProvider({
   kind: 'email',
   name: 'log',
   create: (_, { log }) => ({
+    catches: true,
     async send({ id, to, from, subject, text, html }, signal) {
       throwIfAborted(signal)
       log.info({ id, to: to.address, from: from.address, subject, text: text ?? html }, 'mail')

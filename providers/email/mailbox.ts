@@ -26,19 +26,27 @@ export function formatMailboxInAscii(mailbox: Mailbox): string {
   return `${encodedWords(name).join(' ')} <${address}>`
 }
 
-/** Maximum bytes of UTF-8 per encoded word: 60 characters in base64, of at most 75 with the delimiters. */
-const WORD_BYTES = 45
+/** Maximum characters of an encoded word, with its delimiters (RFC 2047 section 2). */
+const WORD_LENGTH = 75
+const DELIMITERS = '=?UTF-8?B??='.length
 
-/** Formats encoded words (RFC 2047), each with complete characters. */
-export function encodedWords(text: string): readonly string[] {
+/**
+ * Formats encoded words (RFC 2047), each with complete characters.
+ * @param room maximum characters of the first word, at least 20, if it has less room than the others
+ */
+export function encodedWords(text: string, room = WORD_LENGTH): readonly string[] {
   const words = ['']
   for (const character of text) {
     const longer = `${words.at(-1)}${character}`
-    if (Buffer.byteLength(longer) <= WORD_BYTES) words[words.length - 1] = longer
+    if (Buffer.byteLength(longer) <= bytesWithin(words.length === 1 ? room : WORD_LENGTH))
+      words[words.length - 1] = longer
     else words.push(character)
   }
   return words.map((word) => `=?UTF-8?B?${Buffer.from(word).toString('base64')}?=`)
 }
+
+/** Returns how many bytes base64 writes in an encoded word of this length. */
+const bytesWithin = (length: number): number => Math.floor((length - DELIMITERS) / 4) * 3
 
 /** Maps a list, or returns undefined for an empty one, for keys that a provider does not accept empty. */
 export const each = <T, R>(list: readonly T[] | undefined, map: (item: T) => R): R[] | undefined =>

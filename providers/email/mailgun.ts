@@ -7,10 +7,12 @@ import {
   type PostedEvents,
   shortLine,
   type TemplateMail,
+  withoutDuplicates,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { isRecent, constantTimeEqual, parseEvents, notSigned, ownMessage } from '../events.js'
+import { bodiesOf, limited, subjectOf } from './limits.js'
 import { byName, domains, formatMailbox } from './mailbox.js'
 
 const RECENT_SECONDS = 15 * 60
@@ -53,9 +55,8 @@ export default defineProvider({
     return {
       send(mail, signal) {
         const form = envelope(mail)
-        form.append('subject', mail.subject)
-        if (mail.text !== undefined) form.append('text', mail.text)
-        if (mail.html !== undefined) form.append('html', mail.html)
+        form.append('subject', subjectOf(mail))
+        for (const [name, body] of Object.entries(bodiesOf(mail))) form.append(name, body)
         return post(form, signal)
       },
       sendTemplate(mail, signal) {
@@ -65,13 +66,15 @@ export default defineProvider({
         return post(form, signal)
       },
       domains,
+      problemWith: limited({ recipients: 1000, megabytes: 25 }),
       events: signingKey ? eventReader(signingKey) : undefined,
       close: () => api.close(),
     }
   },
 })
 
-function envelope(mail: Mail | TemplateMail): FormData {
+function envelope(given: Mail | TemplateMail): FormData {
+  const mail = withoutDuplicates(given)
   const form = new FormData()
   form.append('from', formatMailbox(mail.from))
   form.append('to', formatMailbox(mail.to))

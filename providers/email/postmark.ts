@@ -7,10 +7,12 @@ import {
   type PostedEvents,
   shortLine,
   type TemplateMail,
+  withoutDuplicates,
 } from 'rowhouse'
 import { tryParseJson, textAt, valueAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { constantTimeEqual, parseEvents, notEvents, notSigned, ownMessage } from '../events.js'
+import { bodiesOf, limited, subjectOf } from './limits.js'
 import { byName, domains, each, formatMailbox } from './mailbox.js'
 
 /**
@@ -68,15 +70,22 @@ export default defineProvider({
     }
 
     return {
-      send: (mail, signal) =>
-        post('/email', { ...envelope(mail), Subject: mail.subject, TextBody: mail.text, HtmlBody: mail.html }, signal),
+      send(mail, signal) {
+        const { text, html } = bodiesOf(mail)
+        return post(
+          '/email',
+          { ...envelope(withoutDuplicates(mail)), Subject: subjectOf(mail), TextBody: text, HtmlBody: html },
+          signal,
+        )
+      },
       sendTemplate: (mail, signal) =>
         post(
           '/email/withTemplate',
-          { ...envelope(mail), ...named(mail.template), TemplateModel: byName(mail.content) },
+          { ...envelope(withoutDuplicates(mail)), ...named(mail.template), TemplateModel: byName(mail.content) },
           signal,
         ),
       domains,
+      problemWith: limited({ recipients: 50, megabytes: 10, bodyMegabytes: 5 }),
       events: webhook ? eventReader(webhook) : undefined,
       close: () => api.close(),
     }

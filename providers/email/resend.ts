@@ -8,16 +8,26 @@ import {
   type PostedEvents,
   shortLine,
   type TemplateMail,
+  withoutDuplicates,
 } from 'rowhouse'
 import { textAt, valueAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { isRecent, constantTimeEqual, parseEvents, notEvents, notSigned, ownMessage } from '../events.js'
+import { bodiesOf, limited, subjectOf } from './limits.js'
 import { byName, domains, each, formatMailbox } from './mailbox.js'
 
 /** Time for which Resend deduplicates a key, in seconds: 24 hours, less one for clock differences and delays. */
 const DEDUPLICATION_SECONDS = 23 * 3600
 
 const RECENT_SECONDS = 5 * 60
+
+/** Types of attachments that Resend does not send, by extension. */
+const REFUSED_EXTENSIONS = (
+  'adp app asp bas bat cer chm cmd com cpl crt csh der exe fxp gadget hlp hta inf ins isp its js jse ksh lib ' +
+  'lnk mad maf mag mam maq mar mas mat mau mav maw mda mdb mde mdt mdw mdz msc msh msh1 msh2 mshxml msh1xml ' +
+  'msh2xml msi msp mst ops pcd pif plg prf prg reg scf scr sct shb shs sys ps1 ps1xml ps2 ps2xml psc1 psc2 tmp ' +
+  'url vb vbe vbs vps vsmacros vss vst vsw vxd ws wsc wsf wsh xnk'
+).split(' ')
 
 /** Minimum key length. Invalid base64 would decode to a short or empty key, with which anyone could sign. */
 const MIN_KEY_BYTES = 16
@@ -47,7 +57,7 @@ export default defineProvider({
         'content-type': 'application/json',
         'idempotency-key': mail.id,
       }
-      const sent = { ...envelope(mail), ...body }
+      const sent = { ...envelope(withoutDuplicates(mail)), ...body }
       const answer = await api.send({ url: to, headers, body: JSON.stringify(sent) }, signal)
       const id = textAt(answer.json, 'id')
       if (id === undefined) throw unreadable(answer.text)
@@ -56,10 +66,11 @@ export default defineProvider({
 
     return {
       sendsOnceForSeconds: DEDUPLICATION_SECONDS,
-      send: (mail, signal) => post(mail, { subject: mail.subject, text: mail.text, html: mail.html }, signal),
+      send: (mail, signal) => post(mail, { subject: subjectOf(mail), ...bodiesOf(mail) }, signal),
       sendTemplate: (mail, signal) =>
         post(mail, { template: { id: mail.template, variables: byName(mail.content) } }, signal),
       domains,
+      problemWith: limited({ recipients: 50, megabytes: 40, refusedExtensions: REFUSED_EXTENSIONS }),
       events: webhookSecret ? eventReader(webhookSecret) : undefined,
       close: () => api.close(),
     }

@@ -9,10 +9,12 @@ import {
   type PostedEvents,
   shortLine,
   type TemplateMail,
+  withoutDuplicates,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { isRecent, parseEvents, notEvents, notSigned, ownMessage } from '../events.js'
+import { bodiesOf, limited, subjectOf } from './limits.js'
 import { byName, domains, each } from './mailbox.js'
 
 /**
@@ -53,10 +55,12 @@ export default defineProvider({
     }
 
     return {
-      send: (mail, signal) => post({ ...envelope(mail), subject: mail.subject, content: content(mail) }, signal),
+      send: (mail, signal) =>
+        post({ ...envelope(withoutDuplicates(mail)), subject: subjectOf(mail), content: content(mail) }, signal),
       sendTemplate: (mail, signal) =>
-        post({ ...envelope(mail, byName(mail.content)), template_id: mail.template }, signal),
+        post({ ...envelope(withoutDuplicates(mail), byName(mail.content)), template_id: mail.template }, signal),
       domains,
+      problemWith: limited({ recipients: 1000, megabytes: 30, emptyAttachments: false }),
       events: verificationKey ? eventReader(verificationKey) : undefined,
       close: () => api.close(),
     }
@@ -81,10 +85,10 @@ const envelope = (mail: Mail | TemplateMail, data?: object) => ({
 const box = ({ address, name }: Mailbox) => ({ email: address, name })
 
 /** Returns the bodies. Plain text must come first, and neither may be empty. */
-const content = ({ text, html }: Mail) => [
-  ...(text ? [{ type: 'text/plain', value: text }] : []),
-  ...(html ? [{ type: 'text/html', value: html }] : []),
-]
+function content(mail: Mail) {
+  const { text, html } = bodiesOf(mail)
+  return [...(text ? [{ type: 'text/plain', value: text }] : []), ...(html ? [{ type: 'text/html', value: html }] : [])]
+}
 
 /** Formats an attachment. Its type may have no parameters. */
 const attached = ({ filename, contentType, content }: Attachment) => ({

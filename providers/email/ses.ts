@@ -6,9 +6,11 @@ import {
   type Mail,
   type OutboundAnswer,
   type TemplateMail,
+  withoutDuplicates,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
 import { createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
+import { bodiesOf, limited, subjectOf } from './limits.js'
 import { byName, domains, each, formatMailboxInAscii } from './mailbox.js'
 
 /** Errors of SES that concern the message. Others with status 400 concern the account or its domain. */
@@ -55,7 +57,11 @@ export default defineProvider({
     const keys = { accessKeyId, secretAccessKey, sessionToken, service: 'ses', region }
 
     async function post(mail: Mail | TemplateMail, content: object, signal: AbortSignal) {
-      const body = JSON.stringify({ ...envelope(mail), Content: content, ConfigurationSetName: configurationSet })
+      const body = JSON.stringify({
+        ...envelope(withoutDuplicates(mail)),
+        Content: content,
+        ConfigurationSetName: configurationSet,
+      })
       const request = { method: 'POST', url: to, headers: { 'content-type': 'application/json' }, body }
       const signed = await new AwsV4Signer({ ...request, ...keys }).sign()
       const answer = await api.send({ url: to, headers: Object.fromEntries(signed.headers), body }, signal)
@@ -68,6 +74,7 @@ export default defineProvider({
       send: (mail, signal) => post(mail, { Simple: simple(mail) }, signal),
       sendTemplate: (mail, signal) => post(mail, { Template: template(mail) }, signal),
       domains,
+      problemWith: limited({ recipients: 50, megabytes: 40 }),
       close: () => api.close(),
     }
   },
@@ -90,14 +97,14 @@ const envelope = (mail: Mail | TemplateMail) => ({
   EmailTags: [{ Name: 'rowhouse_id', Value: mail.id }],
 })
 
-const simple = ({ subject, text, html, attachments }: Mail) => ({
-  Subject: utf8(subject),
-  Body: {
-    ...(text === undefined ? {} : { Text: utf8(text) }),
-    ...(html === undefined ? {} : { Html: utf8(html) }),
-  },
-  Attachments: each(attachments, attached),
-})
+function simple(mail: Mail) {
+  const { text, html } = bodiesOf(mail)
+  return {
+    Subject: utf8(subjectOf(mail)),
+    Body: { ...(text ? { Text: utf8(text) } : {}), ...(html ? { Html: utf8(html) } : {}) },
+    Attachments: each(mail.attachments, attached),
+  }
+}
 
 const template = ({ template, content, attachments }: TemplateMail) => ({
   TemplateName: template,

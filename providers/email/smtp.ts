@@ -1,7 +1,7 @@
 import { defineProvider, SendError } from 'rowhouse'
 import { config, securityOf, type SmtpConfig } from './smtp/config.js'
-import type { Connection, ConnectionOptions, Progress, Accepted } from './smtp/connection.js'
-import { isDisconnected, sendError } from './smtp/failure.js'
+import type { Connection, ConnectionOptions, Progress } from './smtp/connection.js'
+import { isDisconnected, rejectedRecipients, sendError } from './smtp/failure.js'
 import { compose, type Message } from './smtp/message.js'
 import { createPool } from './smtp/pool.js'
 
@@ -14,7 +14,7 @@ export default defineProvider({
     const pool = createPool(connectionOptions(settings), settings.connections)
 
     /** Delivers a message. Retries on another connection when the server has closed a kept-alive one. */
-    async function deliver(message: Message, progress: Progress, signal: AbortSignal): Promise<Accepted> {
+    async function deliver(message: Message, progress: Progress, signal: AbortSignal): Promise<string> {
       for (;;) {
         const connection: Connection = await pool.acquire(signal)
         const reused = connection.sent > 0
@@ -30,17 +30,18 @@ export default defineProvider({
 
     return {
       domains: settings.domains,
+      sendsToSome: true,
       async send(mail, signal) {
-        const progress: Progress = { started: false, complete: false }
+        const progress: Progress = { started: false, complete: false, rejected: [] }
         try {
           const message = await compose(mail)
           const deadline = AbortSignal.timeout(settings.timeoutMs)
-          const { response, rejected } = await deliver(message, progress, AbortSignal.any([signal, deadline]))
+          const response = await deliver(message, progress, AbortSignal.any([signal, deadline]))
           if (!progress.complete || !/^2\d\d[ -]/.test(response)) {
             throw new SendError('unknown', 'the server did not respond to the message', { response, unreadable: true })
           }
-          const except = rejected.length > 0 ? ` (rejected recipients: ${rejected.join(', ')})` : ''
-          return { id: message.id, detail: `${response}${except}` }
+          const recipients = rejectedRecipients(progress.rejected)
+          return { id: message.id, detail: response, ...(recipients.length > 0 ? { recipients } : {}) }
         } catch (error) {
           throw sendError(error, progress)
         }

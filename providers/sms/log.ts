@@ -6,6 +6,7 @@ export default defineProvider({
   kind: 'sms',
   name: 'log',
   create: (_, { log }) => ({
+    catches: true,
     async send({ id, countryCode, to, message }, signal) {
       throwIfAborted(signal)
       log.info({ id, to: `+${countryCode}${to}`, text: message }, 'SMS')

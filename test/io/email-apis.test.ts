@@ -322,6 +322,63 @@ for (const [name, { fake, settings, wrong, mail, templateMail, answers, strange 
       t.equal(api.taken.length, before + 2)
     })
 
+    await t.test('sends a mail that would break a rule of the API so that it breaks none', async (t) => {
+      const { to, from } = { to: { address: 'reader@example.com' }, from: { address: 'a@example.org' } }
+      const boxes = (...addresses: readonly string[]) => addresses.map((address) => ({ address }))
+      const cases: readonly [string, Partial<Mail>, readonly string[]][] = [
+        ['an address twice', { cc: boxes('Reader@Example.com'), bcc: boxes('reader@EXAMPLE.com') }, []],
+        ['an address twice in cc', { cc: boxes('one@example.com', 'ONE@example.com') }, ['one@example.com']],
+        [
+          'an address in cc and bcc',
+          { cc: boxes('one@example.com'), bcc: boxes('One@example.com', 'two@example.com') },
+          ['one@example.com', 'two@example.com'],
+        ],
+        ['an empty text', { text: '' }, []],
+        ['an empty HTML', { text: undefined, html: '' }, []],
+        ['an empty text and HTML', { text: '', html: '' }, []],
+        ['an empty text beside HTML', { text: '', html: '<p>' }, []],
+        ['an empty HTML beside a text', { html: '' }, []],
+        ['an empty subject', { subject: '' }, []],
+        ['a blank subject', { subject: ' ' }, []],
+        [
+          'only an attachment',
+          { text: '', attachments: [{ filename: 'a', contentType: 'a/b', content: Buffer.from('a') }] },
+          [],
+        ],
+      ]
+      for (const [what, more, others] of cases) {
+        const before = api.taken.length
+        const mail = { id: crypto.randomUUID(), to, from, subject: 'Hi', text: 'Hi', ...more } as Mail
+        await t.resolves(sender.send(mail, soon()), what)
+        t.equal(api.taken.length, before + 1)
+        const found = JSON.stringify(api.taken.at(-1)).match(/[\w.]+@example\.com/gi)
+        t.same(found, ['reader@example.com', ...others], what)
+        const template = { ...WELCOME, id: crypto.randomUUID(), cc: mail.cc ?? [], bcc: mail.bcc ?? [] }
+        await t.resolves(sender.sendTemplate!(template, soon()), `${what}: from a template`)
+      }
+    })
+
+    await t.test('says why a mail is beyond the limits of the API', async (t) => {
+      const many = (count: number) => Array.from({ length: count }, (_, i) => ({ address: `r${i}@example.com` }))
+      const file = (bytes: number) => [{ filename: 'a.txt', contentType: 'a/b', content: Buffer.alloc(bytes) }]
+      const limit = name === 'sendgrid' || name === 'mailgun' ? 1000 : 50
+      const plain: Mail = { id: ID, to: HEAD.to, from: HEAD.from, subject: 'Hi', text: 'Hi' }
+      const problem = (more: Partial<Mail>) => sender.problemWith?.({ ...plain, ...more })
+
+      t.equal(problem({}), undefined)
+      const most = { cc: many(limit - 1) }
+      t.equal(problem(most), undefined)
+      await t.resolves(sender.send({ ...plain, ...most, id: crypto.randomUUID() }, soon()))
+      t.match(problem({ cc: many(limit) }), `at most ${limit} recipients`)
+      await t.rejects(sender.send({ ...plain, cc: many(limit), id: crypto.randomUUID() }, soon()), {
+        name: 'SendError',
+        outcome: 'refused',
+      })
+      t.equal(problem({ cc: many(limit - 1), bcc: many(limit - 1) }), undefined, 'nobody is counted twice')
+      t.equal(problem({ attachments: file(6_000_000) }), undefined)
+      t.match(problem({ attachments: file(40_000_000) }), /MB/)
+    })
+
     await t.test('sends a mail from a template', async (t) => {
       await sender.sendTemplate?.({ ...WELCOME, id: `${ID}-3` }, soon())
 

@@ -115,6 +115,45 @@ t.test('what was sent is what is read', async (t) => {
   }
 })
 
+t.test('a line with an encoded word has at most 76 characters, and no header begins with an empty line', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls })
+  const texts = [
+    'é',
+    `é${'x'.repeat(200)}`,
+    '世界'.repeat(90),
+    '👋'.repeat(60),
+    `${'word '.repeat(60)}ü`,
+    'Ünï, "the" <first>',
+  ]
+  const boxOf = (name: string, i: number) => ({ address: `${'a'.repeat((i * 13) % 60)}b@example.org`, name })
+  const mixed = fc.string({ unit: fc.constantFrom('a', ' ', 'é', '世', '👋', '"'), minLength: 1, maxLength: 150 })
+  const names = [...texts, ...fc.sample(mixed, 60), 'Plain Name', `${'Plain '.repeat(9)}Name`]
+  for (const [i, name] of names.entries()) {
+    const sent = mail({
+      from: { address: 'shop@example.com', name },
+      to: boxOf(name, i),
+      cc: [boxOf(name, i + 1), { address: 'plain@example.net' }, boxOf('Plain', i + 2)],
+      replyTo: boxOf(name, i + 3),
+      subject: name,
+    })
+    await provider.send(sent, soon())
+    const { bytes } = sink.received.at(-1)!
+    const lines = bytes.toString('latin1').split('\r\n\r\n')[0]!.split('\r\n')
+    for (const line of lines) {
+      if (line.includes('=?')) t.ok(line.length <= 76, `${line.length}: ${line}`)
+      if (/^[A-Z][\w-]*:/.test(line)) t.match(line, /^[\w-]+: ?\S/, 'the first line of a header has a text')
+      t.match(line, /\S/, 'no line is empty')
+    }
+    const read = await parse(bytes)
+    t.same(
+      [read.from, read.to, read.cc, read.replyTo, read.subject],
+      [seen(sent.from), [seen(sent.to)], sent.cc?.map(seen), [seen(sent.replyTo!)], sent.subject],
+      JSON.stringify(name),
+    )
+  }
+})
+
 const seen = ({ address, name = '' }: { readonly address: string; readonly name?: string }) => ({ address, name })
 const longest = (bytes: Buffer): number =>
   Math.max(
@@ -171,8 +210,8 @@ t.test('everybody of the envelope gets it, and nobody reads who got it blind', a
   const sink = await startSink(t)
   const provider = await sender(t, { port: sink.port, ...starttls })
   const sent = mail({
-    cc: [{ address: 'cc@example.org' }, { address: 'reader@example.org' }],
-    bcc: [{ address: 'hidden@example.net', name: 'Hidden' }],
+    cc: [{ address: 'cc@example.org' }, { address: 'READER@example.org' }],
+    bcc: [{ address: 'hidden@example.net', name: 'Hidden' }, { address: 'cc@EXAMPLE.org' }],
   })
 
   await provider.send(sent, soon())
@@ -181,20 +220,97 @@ t.test('everybody of the envelope gets it, and nobody reads who got it blind', a
   t.notMatch(sink.received[0]!.bytes.toString(), /hidden|^bcc:/im)
 })
 
-t.test('a mail that some do not get is sent, and the receipt says who does not', async (t) => {
-  const sink = await startSink(t, {
-    onRcptTo: ({ address }, _session, done) => done(address.startsWith('no') ? new Error('nobody here') : null),
-  })
-  const provider = await sender(t, { port: sink.port, ...starttls })
+const reply = (responseCode: number, text: string) => Object.assign(new Error(text), { responseCode })
 
-  const receipt = await provider.send(mail({ cc: [{ address: 'no@example.org' }] }), soon())
-  t.equal(receipt.detail, '250 queued as 1 (rejected recipients: no@example.org)')
-  await t.rejects(provider.send(mail({ to: { address: 'no@example.org' } }), soon()), {
-    name: 'SendError',
-    outcome: 'refused',
-    response: /nobody here/,
-  })
+t.test(
+  'each recipient has the outcome that the server gives it, and the receipt has those that did not get it',
+  async (t) => {
+    const later = ['450', '451', '452', '421', '552', '503', '521', '530']
+    const never = ['550', '551', '553', '554', '501']
+    const sink = await startSink(t, {
+      onRcptTo: ({ address }, _session, done) => {
+        const code = /^r(\d+)/.exec(address)?.[1]
+        done(code === undefined ? null : reply(Number(code), `because ${address}`))
+      },
+    })
+    const provider = await sender(t, { port: sink.port, ...starttls })
+    t.equal(provider.sendsToSome, true)
+    const to = (code: string) => ({ address: `r${code}@example.org` })
+    const outcomeOf = (code: string, outcome: string) => ({
+      address: `r${code}@example.org`,
+      outcome,
+      detail: new RegExp(`^${code} .*because r${code}`),
+    })
+    const rejected = [
+      ...later.filter((code) => code !== '421').map((code) => outcomeOf(code, 'postponed')),
+      ...never.map((code) => outcomeOf(code, 'refused')),
+    ]
+    const codes = [...later.filter((code) => code !== '421'), ...never]
+
+    const receipt = await provider.send(mail({ cc: codes.map(to) }), soon())
+    t.equal(receipt.detail, '250 queued as 1')
+    t.match(receipt.recipients, rejected)
+    t.equal(receipt.recipients?.length, codes.length)
+    t.equal((await provider.send(mail(), soon())).recipients, undefined, 'a mail that all get has none')
+
+    const first = await provider.send(mail({ to: to('550'), cc: [{ address: 'ok@example.org' }] }), soon())
+    t.match(first.recipients, [outcomeOf('550', 'refused')], 'also when it is the main recipient')
+    for (const [all, outcome] of [
+      [['550', '551'], 'refused'],
+      [['450', '451'], 'retry'],
+      [['550', '450'], 'retry'],
+      [['450', '550'], 'retry'],
+      [['552'], 'retry'],
+    ] as const) {
+      const [main, ...others] = all.map(to)
+      const error = await provider.send(mail({ to: main!, cc: others }), soon()).catch((thrown: unknown) => thrown)
+      t.match(error, {
+        name: 'SendError',
+        outcome,
+        recipients: all.map((code) => outcomeOf(code, never.includes(code) ? 'refused' : 'postponed')),
+      })
+    }
+  },
+)
+
+t.test('a mail goes to some of its recipients only, and its headers show all', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls })
+  const sent = mail({ cc: [{ address: 'cc@example.org' }], bcc: [{ address: 'hidden@example.net' }] })
+
+  await provider.send({ ...sent, only: ['CC@example.org', 'hidden@example.net'] }, soon())
+
+  t.same(sink.received[0]!.to, ['cc@example.org', 'hidden@example.net'])
+  const { to, cc } = await parse(sink.received[0]!.bytes)
+  t.match([to, cc], [[{ address: 'reader@example.org' }], [{ address: 'cc@example.org' }]])
 })
+
+t.test(
+  'when a mail fails after its recipients were answered, those that were rejected keep their outcome',
+  async (t) => {
+    const sink = await startSink(t, {
+      onRcptTo: ({ address }, _session, done) => {
+        const code = /^r(\d+)/.exec(address)?.[1]
+        done(code === undefined ? null : reply(Number(code), 'no'))
+      },
+    })
+    const provider = await sender(t, { port: sink.port, ...starttls })
+    const one = () => mail({ cc: [{ address: 'r450@example.org' }, { address: 'r550@example.org' }] })
+    const recipients = [
+      { address: 'r450@example.org', outcome: 'postponed' },
+      { address: 'r550@example.org', outcome: 'refused' },
+    ]
+    for (const [atEnd, outcome] of [
+      [() => sink.cut(), 'unknown'],
+      [() => sink.cut('451 4.3.0 later'), 'retry'],
+      [() => sink.cut('554 5.7.1 spam'), 'refused'],
+    ] as const) {
+      sink.atEnd = atEnd
+      const error = await provider.send(one(), soon()).catch((thrown: unknown) => thrown)
+      t.match(error, { name: 'SendError', outcome, recipients })
+    }
+  },
+)
 
 t.test('connections are kept, as many as configured, and one that the server closed is not missed', async (t) => {
   const sink = await startSink(t)

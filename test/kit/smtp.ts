@@ -92,7 +92,11 @@ export async function smtpStage(t: Teardown): Promise<Stage<EmailSender, TakenMa
     onAuth: (_auth, _session, done) =>
       done(fault && 'text' in fault ? problem(fault.kind === 'failed' ? 454 : 535, fault.text) : null, { user: 'x' }),
     onMailFrom: (_address, _session, done) => (fault?.kind === 'unread' ? sink.cut() : done()),
-    onRcptTo: (_address, _session, done) => done(fault?.kind === 'refused' ? problem(550, 'no such mailbox') : null),
+    onRcptTo({ address }, _session, done) {
+      const isAmong = (key: 'postponed' | 'refused') => fault?.kind === 'some' && fault[key].includes(address)
+      if (fault?.kind === 'refused' || isAmong('refused')) done(problem(550, 'no such mailbox'))
+      else done(isAmong('postponed') ? problem(450, 'greylisted') : null)
+    },
   })
   return {
     sink,

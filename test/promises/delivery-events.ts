@@ -22,6 +22,7 @@ const PROMISES = {
   'event.webhook': 'the authorization webhook is not asked about events',
   'event.early': 'an event that comes before its message is known to be sent is not lost',
   'event.settles': 'an event for a message of unknown outcome makes it sent',
+  'event.recipients': 'an event about a recipient settles the outcome of that recipient, and keeps its delivery',
   'event.not-another': 'an event does not change a message of another provider',
   'postmark.event': 'an event of Postmark is proved by its password',
   'sendgrid.event': 'an event of SendGrid is proved by its signature',
@@ -248,6 +249,42 @@ const CASES: Record<keyof typeof PROMISES, Case<Events>> = {
           from svc_catalog.svc_outbox where id = '${unknown}'`)
       t.same(result?.[1], ['f', 'f', 't', '0'], `${name}: its contents are deleted`)
     }
+  },
+  'event.recipients': async (t, server) => {
+    const outcomes = (...given: readonly (readonly [string, string])[]) =>
+      given.map(([address, outcome]) => ({ address, outcome, detail: '' }))
+    const refused = ['refused@example.com', 'refused'] as const
+    const stored = (state: string, ...given: readonly (readonly [string, string])[]) =>
+      message(server, 'postmark', `state = '${state}', recipients = '${JSON.stringify(outcomes(...given))}'`)
+    const post = (id: string, kind: 'Delivery' | 'SpamComplaint', address: string) =>
+      posted(server, 'postmark', {
+        ...DELIVERED['postmark']!('a-reference', id),
+        body: json({ RecordType: kind, MessageID: `ref-${id}`, Recipient: address, Metadata: { rowhouse_id: id } }),
+      })
+
+    const partly = await stored('unknown', [reader, 'unknown'], refused)
+    await post(partly, 'Delivery', reader.toUpperCase())
+    const [, no] = outcomes([reader, ''], refused)
+    const got = { address: reader, outcome: 'sent', delivery: 'delivered' }
+    t.match(await shown(server, partly), { state: 'partly_sent', text: 'Hi', sent_at: /./, recipients: [got, no] })
+
+    const two = await stored('unknown', [reader, 'unknown'], ['other@example.com', 'unknown'])
+    await post(two, 'Delivery', reader)
+    const open = { address: 'other@example.com', outcome: 'unknown' }
+    t.match(await shown(server, two), { state: 'partly_sent', recipients: [got, open] })
+    await post(two, 'Delivery', 'other@example.com')
+    t.match(await shown(server, two), { state: 'sent', recipients: null, text: null, delivery: 'delivered' })
+
+    const waiting = await stored('queued', [reader, 'unknown'], ['late@example.com', 'postponed'])
+    await post(waiting, 'Delivery', reader)
+    const late = { address: 'late@example.com', outcome: 'postponed' }
+    t.match(await shown(server, waiting), { state: 'queued', text: 'Hi', recipients: [got, late] })
+
+    const sent = await stored('partly_sent', [reader, 'sent'], refused)
+    await post(sent, 'SpamComplaint', reader)
+    await post(sent, 'Delivery', reader)
+    const complained = { ...got, delivery: 'complained' }
+    t.match(await shown(server, sent), { state: 'partly_sent', delivery: 'complained', recipients: [complained, no] })
   },
   'event.not-another': async (t, server) => {
     const failed = await message(server, 'another', `state = 'failed'`)

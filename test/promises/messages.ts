@@ -360,7 +360,7 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     t.equal(first.headers.get('x-content-type-options'), 'nosniff')
     t.equal((await server.fetch(`${message}/attachments/1`)).text, 'b')
     t.match((await server.fetch(message)).body, {
-      state: 'sent',
+      state: 'caught',
       text: 'Hi',
       attachments: [
         { filename: 'ü.txt', content_type: contentType, size: 6 },
@@ -476,7 +476,7 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
       trying.fetch('/v1/send/email-template', { method: 'POST', body: JSON.stringify({ ...TEMPLATE_MAIL, ...body }) })
     t.equal((await tried({ templateContent })).status, 200)
     t.match((await trying.fetch('/v1/send?limit=1')).body.messages, [
-      { sub: 'Welcome, Ann & Bo', state: 'sent', provider: 'memory' },
+      { sub: 'Welcome, Ann & Bo', state: 'caught', provider: 'memory' },
     ])
     t.match(await tried({ templateName: 'other' }), { status: 400, body: { code: 'invalid_provider' } })
   },

@@ -13,8 +13,11 @@ export interface Connection {
   readonly sent: number
   /** Whether it can send another email, as far as known. */
   readonly open: boolean
-  /** @throws the error of nodemailer, or the reason of `signal`; the connection is then closed */
-  send(message: Message, progress: Progress, signal: AbortSignal): Promise<Accepted>
+  /**
+   * @returns the last reply of the server
+   * @throws the error of nodemailer, or the reason of `signal`; the connection is then closed
+   */
+  send(message: Message, progress: Progress, signal: AbortSignal): Promise<string>
   onEnd(fn: () => void): void
   /** Sends QUIT, and waits only briefly for the reply. */
   quit(): Promise<void>
@@ -26,13 +29,22 @@ export interface Progress {
   started: boolean
   /** Whether all of its bytes were sent. */
   complete: boolean
+  /** The server's replies to the recipients that it rejected. */
+  rejected: readonly Rejected[]
 }
 
-export interface Accepted {
-  /** Last reply of the server. */
-  readonly response: string
-  /** Recipients that the server rejected. */
-  readonly rejected: readonly string[]
+/** An error of nodemailer about one recipient. */
+export interface Rejected {
+  readonly recipient?: string
+  readonly response?: string
+  readonly responseCode?: number
+}
+
+interface Envelope {
+  readonly from: string
+  readonly to: string[]
+  readonly size: number
+  readonly rejectedErrors?: readonly Rejected[]
 }
 
 const CHUNK_BYTES = 65_536
@@ -64,14 +76,19 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
       return !smtp.destroyed
     },
     async send({ from, to, bytes }, progress, signal) {
-      const envelope = { from, to: [...to], size: bytes.length }
+      // nodemailer adds its errors about recipients to this object, also when the mail fails later.
+      const envelope: Envelope = { from, to: [...to], size: bytes.length }
       try {
-        const info = await step<Accepted>(smtp, signal, (done) => smtp.send(envelope, stream(bytes, progress), done))
+        const { response } = await step<{ readonly response: string }>(smtp, signal, (done) =>
+          smtp.send(envelope, stream(bytes, progress), done),
+        )
         sent++
-        return info
+        return response
       } catch (error) {
         smtp.close()
         throw error
+      } finally {
+        progress.rejected = envelope.rejectedErrors ?? []
       }
     },
     onEnd(fn) {

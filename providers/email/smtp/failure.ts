@@ -1,5 +1,5 @@
-import { type Outcome, SendError } from 'rowhouse'
-import type { Progress } from './connection.js'
+import { type Outcome, type RecipientOutcome, SendError, shortLine } from 'rowhouse'
+import type { Progress, Rejected } from './connection.js'
 
 /** Properties that nodemailer adds to an error. */
 interface SmtpError extends Error {
@@ -26,13 +26,25 @@ const REJECTED: Readonly<Record<string, string>> = {
 export function sendError(error: unknown, progress: Progress): SendError {
   if (error instanceof SendError) return error
   const smtp: SmtpError = error instanceof Error ? error : new Error(String(error))
+  const recipients = progress.rejected.length > 0 ? rejectedRecipients(progress.rejected) : undefined
   const outcome = outcomeOf(smtp, progress)
   const reply = replyOf(smtp)
-  if (reply === undefined) return new SendError(outcome, smtp.message.trim(), { cause: smtp })
+  if (reply === undefined) return new SendError(outcome, smtp.message.trim(), { cause: smtp, recipients })
   const what = REJECTED[smtp.command ?? ''] ?? REJECTED[smtp.command?.split(' ')[0] ?? ''] ?? 'the command'
   const unreadable = smtp.responseCode === undefined
-  return new SendError(outcome, `the server did not accept ${what}`, { response: reply, unreadable })
+  return new SendError(outcome, `the server did not accept ${what}`, { response: reply, unreadable, recipients })
 }
+
+/** Returns the outcomes of the recipients that the server rejected. */
+export const rejectedRecipients = (rejected: readonly Rejected[]): readonly RecipientOutcome[] =>
+  rejected.map(({ recipient = '', response = '', responseCode = 0 }) => ({
+    address: recipient,
+    outcome: isPermanent(responseCode) ? 'refused' : 'postponed',
+    detail: shortLine(response),
+  }))
+
+/** Servers reply 552 to one recipient too many, and it is then to be read as 452 (RFC 5321 section 4.5.3.1.10). */
+const isPermanent = (code: number): boolean => code !== 552 && concernsMail(code)
 
 /** Returns whether the connection ended before any of the email was sent, so that it can be sent on another one. */
 export function isDisconnected(error: unknown, { started }: Progress): boolean {
@@ -41,12 +53,16 @@ export function isDisconnected(error: unknown, { started }: Progress): boolean {
   return response === undefined || responseCode === 421
 }
 
-function outcomeOf(error: SmtpError, { started }: Progress): Outcome {
+function outcomeOf(error: SmtpError, { started, rejected }: Progress): Outcome {
   const { code, command, responseCode = 0 } = error
   if (code === 'EMESSAGE' && command === 'MAIL FROM') return 'refused'
   if (started) {
     if (code !== 'EMESSAGE' || responseCode === 421 || responseCode < 400 || responseCode > 599) return 'unknown'
     return responseCode >= 500 ? 'refused' : 'retry'
+  }
+  // All recipients were rejected.
+  if (code === 'EENVELOPE' && command === 'RCPT TO' && rejected.length > 0) {
+    return rejected.every((each) => isPermanent(each.responseCode ?? 0)) ? 'refused' : 'retry'
   }
   return code === 'EENVELOPE' && concernsMail(responseCode) ? 'refused' : 'retry'
 }

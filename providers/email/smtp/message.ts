@@ -1,5 +1,5 @@
 import MailComposer from 'nodemailer/lib/mail-composer'
-import { type Attachment, type Mail, SendError } from 'rowhouse'
+import { type Attachment, type Mail, recipientsOf, SendError } from 'rowhouse'
 import { address, headersOf, messageId, oneLine } from './headers.js'
 
 /** An email as sent to the server. */
@@ -7,7 +7,7 @@ export interface Message {
   /** Message id without angle brackets. */
   readonly id: string
   readonly from: string
-  /** All recipients without duplicates. */
+  /** The recipients to send to, without duplicates. */
   readonly to: readonly string[]
   readonly bytes: Buffer
 }
@@ -18,7 +18,7 @@ const TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;[ -~]*)?$/
 
 /** @throws SendError `refused` for an email that cannot be sent */
 export async function compose(mail: Mail): Promise<Message> {
-  const { to, cc = [], bcc = [], text = '', html = '', attachments = [] } = mail
+  const { text = '', html = '', attachments = [] } = mail
   const headers = headersOf(mail)
   const body = new MailComposer({
     messageId: `<${messageId(mail)}>`,
@@ -40,7 +40,7 @@ export async function compose(mail: Mail): Promise<Message> {
   return {
     id: messageId(mail),
     from: address(mail.from),
-    to: [...new Set([to, ...cc, ...bcc].map(address))],
+    to: recipientsOf(mail).map((each) => address({ address: each })),
     bytes,
   }
 }

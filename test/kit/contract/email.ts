@@ -68,6 +68,42 @@ export const emailContract: readonly ContractCase<Stage<EmailSender, TakenMail>>
       assert.deepEqual(mail.recipients, [READER])
     },
   },
+  {
+    name: 'a mail to some of its recipients reaches these only, and shows all, if the provider sends to some',
+    async run(stage) {
+      if (stage.provider.sendsToSome !== true) return
+      const whole = { ...head(), cc: [{ address: 'one@example.com' }], bcc: [{ address: 'two@example.com' }] }
+      const mail = { ...whole, subject, text: 'Hello', only: ['ONE@example.com', 'two@example.com'] }
+      const taken = await sent(stage, (provider) => provider.send(mail, soon()))
+
+      assert.deepEqual(taken.recipients.toSorted(), ['one@example.com', 'two@example.com'])
+      assert.deepEqual(taken.shown.toSorted(), ['one@example.com', READER])
+    },
+  },
+  {
+    name: 'the receipt has the recipients that the other side postponed or refused, if the provider sends to some',
+    async run(stage) {
+      if (stage.provider.sendsToSome !== true || !stage.fail) return
+      const [later, never] = ['later@example.com', 'never@example.com']
+      const mail = { ...head(), cc: [{ address: later }, { address: never }], subject, text: 'Hello' }
+      stage.fail({ kind: 'some', postponed: [later], refused: [never] })
+      try {
+        const before = (await stage.taken()).length
+        const receipt = await stage.provider.send(mail, soon())
+        assertReceipt(receipt)
+        assert.deepEqual(receipt.recipients?.map(({ address, outcome }) => [address, outcome]).toSorted(), [
+          [later, 'postponed'],
+          [never, 'refused'],
+        ])
+        assert.deepEqual(
+          (await stage.taken()).slice(before).map(({ recipients }) => recipients),
+          [[READER]],
+        )
+      } finally {
+        stage.fail()
+      }
+    },
+  },
   ...senderCases<Mail, EmailSender, TakenMail>(() => ({ ...head(), subject, text: 'Hello' })),
 ])
 

@@ -24,7 +24,8 @@ export interface Stage<P, T> {
  * How a message goes wrong. `refused`: it never will be sent, in the API's own words; `failed`: a fault of the provider, with
  * this text; `unauthorized`: wrong credentials, likewise; `nonsense`: it is accepted in a form that the API does not have;
  * `lost`: it is taken, and the connection breaks before the answer; `unread`: the connection breaks before it is read;
- * `silent`: it is read, and nothing comes back; `named`: nothing is wrong, and the API calls the message so.
+ * `silent`: it is read, and nothing comes back; `named`: nothing is wrong, and the API calls the message so; `some`: these
+ * recipients of a mail are not accepted, and the others are. Only providers with `sendsToSome` meet it.
  */
 export type Fault =
   | { readonly kind: 'refused' | 'lost' | 'unread' }
@@ -32,6 +33,7 @@ export type Fault =
   | { readonly kind: 'nonsense'; readonly body: string }
   | { readonly kind: 'silent'; readonly asked: () => void }
   | { readonly kind: 'named'; readonly id: string }
+  | { readonly kind: 'some'; readonly postponed: readonly string[]; readonly refused: readonly string[] }
 
 export interface TakenMail {
   /** Addresses of all who get it. */
@@ -64,18 +66,26 @@ export interface HttpStageOptions<T> {
   accepted(id: string): Answer
   /** How the API says that it never will send a message. */
   readonly refused: Answer
+  /** How the API says that it took a mail but not for these recipients, for a provider with `sendsToSome`. */
+  some?(id: string, not: { readonly postponed: readonly string[]; readonly refused: readonly string[] }): Answer
 }
 
 /** The stage of a provider that speaks to an API over HTTP: a server on loopback takes the part of the API. */
 export async function httpStage<K extends keyof Taken, S extends Schema>(
   provider: Provider<K, S>,
-  { config, secrets, read, accepted, refused }: HttpStageOptions<Taken[K]>,
+  { config, secrets, read, accepted, refused, some }: HttpStageOptions<Taken[K]>,
 ): Promise<Stage<ProviderKinds[K], Taken[K]>> {
   const taken: Taken[K][] = []
   const known = new Map<string, string>()
   let fault: Fault | undefined
   const api: FaultyServer = await faultyServer({ teardown: () => {} }, async (request) => {
     if (fault?.kind === 'silent') fault.asked()
+    if (fault?.kind === 'some' && some) {
+      const not = new Set([...fault.postponed, ...fault.refused])
+      const mail = (await read(request)) as unknown as TakenMail
+      taken.push({ ...mail, recipients: mail.recipients.filter((each) => !not.has(each)) } as unknown as Taken[K])
+      return some(randomUUID(), fault)
+    }
     if (fault !== undefined && fault.kind !== 'lost' && fault.kind !== 'named') return refused
     const message = await read(request)
     const { once = randomUUID() } = message
@@ -90,6 +100,7 @@ export async function httpStage<K extends keyof Taken, S extends Schema>(
       case undefined:
       case 'refused':
       case 'named':
+      case 'some':
         return undefined
       case 'failed':
         return answer(500, fault.text)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import busboy from 'busboy'
 import { buffer } from 'node:stream/consumers'
-import { type Asked, checker, fakeApi, type Fields, list, mailbox, shape, text } from './server.js'
+import { type Asked, checker, fakeApi, type Fields, lengthOf, list, mailbox, shape, text } from './server.js'
 
 export const MAILGUN_KEY = 'key-of-the-account'
 export const MAILGUN_DOMAIN = 'mg.example.com'
@@ -41,6 +41,8 @@ export const fakeMailgun = (t: Parameters<typeof fakeApi>[0]) =>
     const form = await formOf(asked)
     const problem = form === undefined ? 'to parameter is missing' : problemOf(form)
     if (form === undefined || problem !== '') return { answer: answer(400, { message: problem }) }
+    if (lengthOf(form, 'to', 'cc', 'bcc') > 1000)
+      return { answer: answer(400, { message: 'Too many recipients; max is 1000' }) }
     const id = `<${Date.now()}.${randomBytes(8).toString('hex')}@${MAILGUN_DOMAIN}>`
     return { took: form, answer: answer(200, { id, message: 'Queued. Thank you.' }) }
   })

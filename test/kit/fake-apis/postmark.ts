@@ -46,6 +46,8 @@ export const fakePostmark = (t: Parameters<typeof fakeApi>[0]) =>
     if (mail === undefined) return error(422, 402, 'Invalid JSON')
     const problem = check(mail)
     if (problem !== '') return error(422, 300, problem)
+    const all = ['To', 'Cc', 'Bcc'].flatMap((key) => (mail[key] as string | undefined)?.match(/@/g) ?? [])
+    if (all.length > 50) return error(422, 300, 'Maximum of 50 recipients allowed per email message.')
     const answer = {
       To: mail['To'],
       SubmittedAt: '2026-11-22T10:00:00.0000000-05:00',

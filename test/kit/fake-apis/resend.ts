@@ -1,5 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import { type Answer, base64, checker, fakeApi, type Fields, jsonOf, list, mailbox, shape, text } from './server.js'
+import {
+  type Answer,
+  base64,
+  checker,
+  fakeApi,
+  type Fields,
+  jsonOf,
+  lengthOf,
+  list,
+  mailbox,
+  shape,
+  text,
+} from './server.js'
 
 export const RESEND_KEY = 're_key'
 
@@ -17,7 +29,7 @@ const problemOf = checker({
   type: 'object',
   oneOf: [
     {
-      ...shape({ ...head, subject: text, text: { type: 'string' }, html: text }, ['from', 'to', 'subject']),
+      ...shape({ ...head, subject: text, text, html: text }, ['from', 'to', 'subject']),
       anyOf: [{ required: ['text'] }, { required: ['html'] }],
     },
     shape(
@@ -52,6 +64,7 @@ export function fakeResend(t: Parameters<typeof fakeApi>[0]) {
     const mail = jsonOf(asked) as Fields | undefined
     const problem = mail === undefined ? 'no JSON' : problemOf(mail)
     if (mail === undefined || problem !== '') return error(422, 'validation_error', problem)
+    if (lengthOf(mail, 'to', 'cc', 'bcc') > 50) return error(422, 'validation_error', 'at most 50 recipients')
     const answer = { status: 200, body: JSON.stringify({ id: randomUUID() }) }
     known.set(key, { body, answer })
     return { took: mail, answer }

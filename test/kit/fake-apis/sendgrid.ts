@@ -69,6 +69,7 @@ export const fakeSendgrid = (t: Parameters<typeof fakeApi>[0]) =>
       bcc = [],
     } = (mail['personalizations'] as readonly Record<string, { email: string }[]>[])[0] ?? {}
     const all = [...(to ?? []), ...cc, ...bcc].map(({ email }) => email.toLowerCase())
+    if (all.length > 1000) return error(400, 'There is a limit of 1000 total recipients (to + cc + bcc) per request.')
     if (new Set(all).size !== all.length)
       return error(400, 'Each email address should be unique between to, cc, and bcc.')
     const id = randomBytes(16).toString('base64url')

@@ -94,6 +94,10 @@ export const mailbox = {
   pattern: String.raw`^(("(\\.|[^"\\])*"|[^"<>,;:@()\[\]\\]+) <[^<>@\s,]+@[^<>@\s,]+>|[^<>@\s,"]+@[^<>@\s,"]+)$`,
 }
 
+/** The length of these lists together. */
+export const lengthOf = (fields: Fields, ...keys: readonly string[]): number =>
+  keys.reduce((sum, key) => sum + ((fields[key] ?? []) as readonly unknown[]).length, 0)
+
 /** JSON of a request that says that it is JSON; undefined: it is not, or does not say so. */
 export function jsonOf({ headers, body }: Asked): unknown {
   if (!/^application\/json\b/.test(headers['content-type'] ?? '')) return undefined

@@ -1,5 +1,5 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto'
-import { type Asked, base64, checker, fakeApi, type Fields, jsonOf, list, shape, text } from './server.js'
+import { type Asked, base64, checker, fakeApi, type Fields, jsonOf, lengthOf, list, shape, text } from './server.js'
 
 export const SES_KEYS = { region: 'eu-west-1', accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'secret/key+EXAMPLE' }
 
@@ -10,7 +10,7 @@ const mailbox = {
   type: 'string',
   pattern: String.raw`^((("(\\.|[ !#-\[\]-~])*")|((=\?UTF-8\?B\?[A-Za-z0-9+/=]{1,63}\?=)( =\?UTF-8\?B\?[A-Za-z0-9+/=]{1,63}\?=)*)|[A-Za-z0-9 !#$%&'*+/=?^_-]+) <[!-;=?-~]+@[!-;=?-~]+>|[!-;=?-~]+@[!-;=?-~]+)$`,
 }
-const data = shape({ Data: { type: 'string' }, Charset: { const: 'UTF-8' } }, ['Data'])
+const data = shape({ Data: text, Charset: { const: 'UTF-8' } }, ['Data'])
 const attachments = list(
   shape(
     {
@@ -34,10 +34,14 @@ const problemOf = checker(
       ConfigurationSetName: text,
       Content: {
         ...shape({
-          Simple: shape({ Subject: data, Body: shape({ Text: data, Html: data }), Attachments: attachments }, [
-            'Subject',
-            'Body',
-          ]),
+          Simple: shape(
+            {
+              Subject: data,
+              Body: { ...shape({ Text: data, Html: data }), minProperties: 1 },
+              Attachments: attachments,
+            },
+            ['Subject', 'Body'],
+          ),
           Template: shape({ TemplateName: text, TemplateData: text, Attachments: attachments }, ['TemplateName']),
         }),
         minProperties: 1,
@@ -64,6 +68,9 @@ export const fakeSes = (t: Parameters<typeof fakeApi>[0]) =>
     if (mail === undefined) return error(400, 'SerializationException', '')
     const problem = problemOf(mail)
     if (problem !== '') return error(400, 'BadRequestException', problem)
+    const to = mail['Destination'] as Fields
+    if (lengthOf(to, 'ToAddresses', 'CcAddresses', 'BccAddresses') > 50)
+      return error(400, 'BadRequestException', 'Recipient count exceeds 50.')
     return { took: mail, answer: { status: 200, body: JSON.stringify({ MessageId: `0102-${randomUUID()}-000000` }) } }
   })
 
