@@ -5,7 +5,6 @@ import type { StartedDatabase } from '../contracts.js'
 import { hostsOf, isLocal, listenersOf, requireFreePorts } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
 import { loadServer, type Server, startLoaded } from '../host/server.js'
-import { isPlain } from '../host/resolve-section.js'
 import { secretFile } from './admin-secret.js'
 import { embeddedDatabase } from './command-database.js'
 import { serve } from './serve.js'
@@ -128,7 +127,7 @@ async function welcome(
   const curl = (body: object, role = '') =>
     `curl -s ${urlOf(server, 'query')}/v1/query -H "X-Service-Admin-Secret: ${credential}"${role} -d '${JSON.stringify(body)}'`
   const lines = (await hasShop(server, credentialOf(server))) ? [...shop(curl)] : [...empty(curl)]
-  if (await catchesMail(server)) lines.push(mail(urlOf(server, 'notify'), credential))
+  lines.push(...(await messages(server, credential)))
   return `
 Rowhouse runs at ${server.url} on ${database}.
 ${otherAddresses(server)}${await signInLine(server)}${secretLine(file)} Try, from this folder:
@@ -202,15 +201,39 @@ const empty = (curl: Curl): readonly string[] => [
   curl({ type: 'insert', args: { table: 'note', objects: [{ text: 'hello' }], returning: ['id', 'text'] } }),
 ]
 
-const mail = (url: string, credential: string): string =>
-  `Mail and SMS are not delivered. Open ${url}/v1/send in a browser to read them in the console.
+/** Returns what becomes of mail and SMS, and a mail to try if it goes nowhere. Nothing without the plugin notify. */
+async function messages(server: Server, credential: string): Promise<readonly string[]> {
+  const url = urlOf(server, 'notify')
+  const response = await fetch(`${url}/v1/send/providers`, {
+    headers: { 'X-Service-Admin-Secret': credentialOf(server) },
+  })
+  if (!response.ok) return response.body?.cancel().then(() => []) ?? []
+  const { email, sms } = (await response.json()) as Readonly<Record<'email' | 'sms', readonly CalledProvider[]>>
+  const [mailGoes, smsGoes] = [fateOf(email), fateOf(sms)]
+  const sentence = mailGoes === smsGoes ? `Mail and SMS are ${mailGoes}` : `Mail is ${mailGoes}; SMS is ${smsGoes}`
+  const isCaught = [mailGoes, smsGoes].includes(NOT_DELIVERED)
+  const hint = isCaught ? ` Open ${url}/v1/send in a browser to read it in the console.` : ''
+  const lines = [`${sentence}.${hint}`]
+  if (mailGoes !== NOT_DELIVERED) return lines
+  const body = { to: 'reader@example.com', from: 'shop@example.com', sub: 'It works', text: 'This mail goes nowhere.' }
+  const admin = `-H "X-Service-Admin-Secret: ${credential}"`
+  return [...lines, `curl -s ${url}/v1/send/email ${admin} -d '${JSON.stringify(body)}'`]
+}
 
-curl -s ${url}/v1/send/email -H "X-Service-Admin-Secret: ${credential}" -d '${JSON.stringify({
-    to: 'reader@example.com',
-    from: 'shop@example.com',
-    sub: 'It works',
-    text: 'This mail goes nowhere.',
-  })}'`
+/** A provider as `GET /v1/send/providers` describes it. */
+interface CalledProvider {
+  readonly name: string
+  readonly position: number | null
+  readonly catches: boolean
+}
+const NOT_DELIVERED = 'not delivered'
+
+function fateOf(providers: readonly CalledProvider[]): string {
+  const called = providers.filter(({ position }) => position !== null)
+  if (called.length === 0) return 'refused, because no provider is the default one'
+  const senders = called.filter(({ catches }) => !catches).map(({ name }) => name)
+  return senders.length === 0 ? NOT_DELIVERED : `sent by ${senders.join(' or ')}`
+}
 
 const credentialOf = ({ config }: Server): string => config.values.auth.adminSecret ?? ''
 
@@ -220,17 +243,6 @@ async function hasShop(server: Server, secret: string): Promise<boolean> {
     headers: { 'X-Service-Admin-Secret': secret },
     body: '{"type":"select","args":{"table":"orders","columns":["id","status"],"limit":1}}',
   })
-  await response.body?.cancel()
-  return response.ok
-}
-
-/** Returns whether the plugin notify is loaded and no email provider is configured. */
-async function catchesMail(server: Server): Promise<boolean> {
-  const { providers, settings } = server.config.parts
-  if (isPlain(providers) && providers['email'] !== undefined) return false
-  if (settings.some(({ keys: [part, kind] }) => part === 'providers' && kind?.toLowerCase() === 'email')) return false
-  const headers = { 'X-Service-Admin-Secret': credentialOf(server) }
-  const response = await fetch(`${urlOf(server, 'notify')}/v1/send?limit=1`, { headers })
   await response.body?.cancel()
   return response.ok
 }

@@ -44,8 +44,8 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   const caught = await fetch(`${server.url}/v1/send`, { headers: { 'X-Service-Admin-Secret': key } })
   const { messages } = (await caught.json()) as { messages: { id: string }[] }
   t.match(messages, [
-    { state: 'sent', sub: 'It works', provider: 'memory' },
-    { state: 'sent', sub: 'Your order 46455 is late', provider: 'memory' },
+    { state: 'caught', sub: 'It works', provider: 'memory' },
+    { state: 'caught', sub: 'Your order 46455 is late', provider: 'memory' },
   ])
   const mail = await fetch(`${server.url}/v1/send/${messages[0]?.id}`, { headers: { 'X-Service-Admin-Secret': key } })
   t.match(await mail.json(), { text: 'This mail goes nowhere.' })
@@ -58,8 +58,10 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   // The second start finds what the first one left, even when that was killed.
   await server.stop('SIGKILL')
   const http = { explainPermissions: false, refusalReasons: false, serverTiming: false }
-  await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ http }))
+  const providers = { sms: { http: { url: 'http://127.0.0.1:9', fields: { to: '{to}', text: '{message}' } } } }
+  await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ http, providers }))
   const again = await start(t, folder, ['dev', '--port', '0'])
+  t.match(again.output(), /Mail is not delivered; SMS is sent by http\. Open http/)
   const teapots = { type: 'count', args: { table: 'product', where: { sku: 'NEW-1' } } }
   t.same(await post(again.url, teapots, await readFile(secret, 'utf8')), { count: 1 })
   const silent = await fetch(`${again.url}/v1/query`, { method: 'POST', body: JSON.stringify(why) })
