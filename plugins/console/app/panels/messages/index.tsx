@@ -51,7 +51,7 @@ function Admin() {
           </button>
         </Problem>
       )}
-      {view === '' && <Outbox id={first} providers={providers} />}
+      {view === '' && <Outbox id={first} />}
       {view === 'templates' && <Templates name={others.join('/')} providers={providers} />}
       {view === 'providers' && providers && <Providers of={providers} refresh={read} />}
       {view === 'suppressed' && <Suppressed />}

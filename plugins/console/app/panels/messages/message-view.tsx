@@ -7,19 +7,17 @@ import {
   KINDS,
   type Message,
   type OpenMessage,
+  type Recipient,
   recipientOf,
   senderOf,
-  shownAs,
   timelineOf,
   titleOf,
 } from './message.js'
-import { Facts, State, Time } from './parts.js'
-import type { ProvidersByChannel } from './providers.js'
+import { Facts, State, StateOf, Time } from './parts.js'
 import { useMessage } from './use-messages.js'
 
 export interface MessageViewProps {
   readonly id: string
-  readonly providers: ProvidersByChannel | undefined
   /** The message as the list has it, which tells when it has changed. */
   readonly listed: Message | undefined
   readonly close: () => void
@@ -27,7 +25,7 @@ export interface MessageViewProps {
 }
 
 /** Everything that is known about one message. */
-export function MessageView({ id, providers, listed, close, refresh }: MessageViewProps) {
+export function MessageView({ id, listed, close, refresh }: MessageViewProps) {
   const [resent, setResent] = useState(0)
   const { message, failure } = useMessage(id, `${versionOf(listed)} ${resent}`)
   const heading = useRef<HTMLHeadingElement>(null)
@@ -51,7 +49,7 @@ export function MessageView({ id, providers, listed, close, refresh }: MessageVi
       {failure !== undefined && <Problem of={failure} />}
       {message && (
         <Details
-          message={shownAs(message, providers)}
+          message={message}
           resent={() => {
             setResent(resent + 1)
             refresh()
@@ -71,7 +69,7 @@ function Details({ message, resent }: { readonly message: OpenMessage; readonly 
   return (
     <>
       <p class="row">
-        <State of={message.state} />
+        <StateOf message={message} />
         {message.delivery && <State of={message.delivery} />}
         <span class="soft">{KINDS[message.kind]}</span>
       </p>
@@ -88,6 +86,12 @@ function Details({ message, resent }: { readonly message: OpenMessage; readonly 
           ['Template', message.template],
         ]}
       />
+      {message.recipients && (
+        <>
+          <h3>Recipients</h3>
+          <Facts of={message.recipients.map((each) => [each.address, outcomeOf(each)])} />
+        </>
+      )}
       <Contents message={message} />
       <h3>Timeline</h3>
       <ol class="timeline">
@@ -112,11 +116,14 @@ function Details({ message, resent }: { readonly message: OpenMessage; readonly 
   )
 }
 
-/** Sends a `failed` or `unknown` message again. */
+const outcomeOf = ({ outcome, detail, delivery }: Recipient): string =>
+  [outcome, delivery, detail].filter(Boolean).join(': ')
+
+/** Sends a `failed` or `unknown` message again, and a partly sent one to those who did not get it. */
 function SendAgain({ message: { id, state }, done }: { readonly message: OpenMessage; readonly done: () => void }) {
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<unknown>()
-  if (state !== 'failed' && state !== 'unknown') return null
+  if (state !== 'failed' && state !== 'unknown' && state !== 'partly_sent') return null
   const send = async () => {
     setBusy(true)
     try {
@@ -133,6 +140,7 @@ function SendAgain({ message: { id, state }, done }: { readonly message: OpenMes
         <button type="button" class="primary" disabled={isBusy} onClick={() => void send()}>
           Send again
         </button>
+        {state === 'partly_sent' && <span class="soft">Only to the recipients who did not get it.</span>}
         {state === 'unknown' && <span class="soft">It may have been sent. The recipient may get it twice.</span>}
       </p>
       {failure !== undefined && <Problem of={failure} />}

@@ -1,11 +1,11 @@
 import type { Json } from '../../json.js'
 import type { ProvidersByChannel } from './providers.js'
 
-/** A message as `GET /v1/send` lists it, but `caught` instead of `sent` if its provider only catches messages. */
+/** A message as `GET /v1/send` lists it. */
 export interface Message {
   readonly id: string
   readonly kind: 'email' | 'email-template' | 'sms'
-  readonly state: 'queued' | 'sending' | 'sent' | 'caught' | 'failed' | 'unknown'
+  readonly state: keyof typeof STATES
   readonly mode: 'queue' | 'sync'
   readonly to: string
   readonly from: string | null
@@ -25,6 +25,15 @@ export interface Message {
   readonly delivery: 'delivered' | 'deferred' | 'bounced' | 'complained' | null
   readonly delivery_detail: string | null
   readonly delivery_at: string | null
+  readonly recipients: readonly Recipient[] | null
+}
+
+/** A recipient with an outcome of its own. */
+export interface Recipient {
+  readonly address: string
+  readonly outcome: 'sent' | 'postponed' | 'refused' | 'unknown'
+  readonly detail: string
+  readonly delivery?: string
 }
 
 /** A message with its contents, which are null after their deletion. */
@@ -38,18 +47,20 @@ export interface OpenMessage extends Message {
   readonly attachments: readonly { readonly filename: string; readonly content_type: string; readonly size: number }[]
 }
 
-export const STATES = ['queued', 'sending', 'sent', 'failed', 'unknown']
+/** The states, as the panel calls them. */
+export const STATES = {
+  queued: 'queued',
+  sending: 'sending',
+  sent: 'sent',
+  partly_sent: 'partly sent',
+  caught: 'caught',
+  failed: 'failed',
+  unknown: 'unknown',
+} as const
 export const KINDS: Readonly<Record<Message['kind'], string>> = {
   email: 'email',
   'email-template': 'email template',
   sms: 'SMS',
-}
-
-/** Returns a message as the panel shows it. */
-export function shownAs<M extends Message>(message: M, providers: ProvidersByChannel | undefined): M {
-  const { state, kind, provider } = message
-  const used = providers?.[kind === 'sms' ? 'sms' : 'email'].find(({ name }) => name === provider)
-  return state === 'sent' && used?.catches ? { ...message, state: 'caught' } : message
 }
 
 /** Whether no message can leave the server. */
@@ -84,7 +95,7 @@ export const addressesOf = (value: Json | undefined): string =>
 /** Returns the text in which a search for messages looks. */
 export const searchable = (message: Message): string =>
   [titleOf(message), recipientOf(message), senderOf(message), message.id, message.provider, message.provider_id]
-    .concat(message.template, message.state, message.delivery, message.error)
+    .concat(message.template, STATES[message.state], message.delivery, message.error)
     .filter(Boolean)
     .join('\n')
     .toLowerCase()
@@ -105,12 +116,17 @@ export const valuesOf = (content: Json): readonly (readonly [name: string, value
       ])
     : []
 
+const ACCEPTED: Readonly<Record<string, string>> = {
+  caught: 'caught',
+  partly_sent: 'accepted by the provider for some recipients',
+}
+
 /** Returns what happened to a message, with the times that are known. */
 export function timelineOf(message: Message): readonly (readonly [at: string | null, what: string])[] {
   const { attempts, state, delivery, delivery_detail: detail } = message
   const counted = `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`
   const outcome: readonly [string | null, string] | undefined = message.sent_at
-    ? [message.sent_at, `${state === 'caught' ? 'caught' : 'accepted by the provider'} after ${counted}`]
+    ? [message.sent_at, `${ACCEPTED[state] ?? 'accepted by the provider'} after ${counted}`]
     : state === 'failed'
       ? [null, `failed after ${counted}`]
       : state === 'unknown'

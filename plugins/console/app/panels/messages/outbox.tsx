@@ -2,21 +2,19 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { Code } from '../../ui/code.js'
 import { Problem } from '../../ui/problem.js'
-import { KINDS, type Message, onlyCatches, recipientOf, searchable, shownAs, STATES, titleOf } from './message.js'
+import { KINDS, type Message, recipientOf, searchable, STATES, titleOf } from './message.js'
 import { MessageView } from './message-view.js'
-import { State, Time } from './parts.js'
-import type { ProvidersByChannel } from './providers.js'
+import { State, StateOf, Time } from './parts.js'
 import { useMessages } from './use-messages.js'
 
 const ROOT = '/console/messages'
 
 /** The messages, newest first, and one of them. */
-export function Outbox({ id, providers }: { readonly id: string; readonly providers: ProvidersByChannel | undefined }) {
+export function Outbox({ id }: { readonly id: string }) {
   const { query, route } = useLocation()
   const [search, setSearch] = useState('')
   const filter = filterOf(query)
-  const { messages: read, next, isKnown, failure, refresh, older } = useMessages(filter)
-  const messages = read.map((message) => shownAs(message, providers))
+  const { messages, next, isKnown, failure, refresh, older } = useMessages(filter)
   const list = useRef<HTMLUListElement>(null)
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
   const found = messages.filter((message) => {
@@ -38,13 +36,7 @@ export function Outbox({ id, providers }: { readonly id: string; readonly provid
   return (
     <div class={id === '' ? 'outbox' : 'outbox open'} onKeyDown={onKeyDown}>
       <section class="scroll all" aria-label="All messages">
-        <Filters
-          search={search}
-          setSearch={setSearch}
-          query={query}
-          id={id}
-          sent={providers && onlyCatches(providers) ? 'caught' : 'sent'}
-        />
+        <Filters search={search} setSearch={setSearch} query={query} id={id} />
         <p class="soft" role="status">
           {countOf(found.length, messages.length, next !== null, words.length > 0)}
         </p>
@@ -64,7 +56,6 @@ export function Outbox({ id, providers }: { readonly id: string; readonly provid
         <MessageView
           key={id}
           id={id}
-          providers={providers}
           listed={messages.find((message) => message.id === id)}
           close={close}
           refresh={refresh}
@@ -91,14 +82,11 @@ function Filters({
   setSearch,
   query,
   id,
-  sent,
 }: {
   readonly search: string
   readonly setSearch: (text: string) => void
   readonly query: Readonly<Record<string, string>>
   readonly id: string
-  /** What the panel calls the state `sent`. */
-  readonly sent: string
 }) {
   const { route } = useLocation()
   const choose = (key: string, value: string) => {
@@ -118,7 +106,7 @@ function Filters({
       <Choice
         label="State"
         value={query['state'] ?? ''}
-        options={STATES.map((state) => [state, state === 'sent' ? sent : state])}
+        options={Object.entries(STATES)}
         onChange={(value) => choose('state', value)}
       />
       <Choice
@@ -171,7 +159,7 @@ const Row = ({
       <span class="to">
         {KINDS[message.kind]} to {recipientOf(message)}
       </span>
-      <State of={message.delivery ?? message.state} />
+      {message.delivery && message.state === 'sent' ? <State of={message.delivery} /> : <StateOf message={message} />}
     </a>
   </li>
 )

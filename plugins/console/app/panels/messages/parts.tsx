@@ -1,9 +1,14 @@
 import type { ComponentChildren } from 'preact'
 import { clockText, timeText } from '../../time.js'
+import { type Message, STATES } from './message.js'
 
 /** The state of a message or a provider, with a dot in its colour. */
 export const State = ({ of, children }: { readonly of: string; readonly children?: ComponentChildren }) => (
   <span class={`state ${of}`}>{children ?? of}</span>
+)
+
+export const StateOf = ({ message: { state } }: { readonly message: Message }) => (
+  <State of={state}>{STATES[state]}</State>
 )
 
 export function Time({ at, withDate = false }: { readonly at: string; readonly withDate?: boolean }) {
