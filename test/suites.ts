@@ -15,7 +15,7 @@ const tests = (folder: string, ...names: readonly string[]): string[] =>
 
 /** Random tests, of which `npm test` tries a fifth. */
 const PROPERTIES = [
-  ...tests('db', 'noninterference', 'permission-oracle', 'rule-comparison', 'canary', 'related-rows'),
+  ...tests('db', 'noninterference', 'permission-oracle', 'rule-comparison', 'canary', 'reading', 'related-rows'),
   ...filesOf('fuzz'),
 ]
 /** Providers keep the contract of their kind, and speak the protocol of each API. */

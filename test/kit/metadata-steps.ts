@@ -11,9 +11,14 @@ interface Operation {
 }
 
 export const STEPS_SCHEMA = `
-create table a (id int primary key, n int, s text, b_id int);
+create type mood as enum ('sad', 'glad', 'wild');
+create domain word as text check (length(value) < 100);
+create schema other;
+create collation loose (provider = icu, locale = 'und', deterministic = false);
+create table named (id int);
+create table a (id int primary key, n int, s text, b_id int, m mood, ms mood[], w word, k regclass);
 create table b (id int primary key, n int, s text, a_id int references a);
-create table c (id int primary key, n int unique, s text, b_id int references b);
+create table c (id int primary key, n int constraint one_n unique, s text, b_id int references b);
 alter table a add foreign key (b_id) references b;
 create view v as select id, n from c;
 create function label(a) returns text language sql stable as 'select null::text';
@@ -47,7 +52,24 @@ const FILTERS = [
   { many: { n: 4 } },
   { $exists: { _table: 'b', _where: { n: 5 } } },
   { $not: { $exists: { _table: 'v', _where: { n: 6 } } } },
+  { m: 'sad' },
+  { $not: { m: { $in: ['glad', 'wild'] } } },
+  { ms: { $contains: ['sad'] } },
+  { k: 'named' },
+  { s: { $like: 'x%' } },
+  { w: 'x' },
+  { one: { m: 'glad' } },
 ]
+const PRESETS = [undefined, undefined, { n: 1 }, { m: 'sad' }, { ms: ['glad'] }, { w: 'x' }]
+const TEMPLATES = {
+  reads: { type: 'select', args: { table: 'a', columns: ['id', 's'], where: { m: 'sad' } } },
+  counts: { type: 'count', args: { table: 'a', where: { m: { $in: { param: 'm', default: ['glad'] } } } } },
+  upserts: {
+    type: 'insert',
+    args: { table: 'c', objects: { param: 'rows' }, on_conflict: { action: 'ignore', constraint: 'one_n' } },
+  },
+  writes: { type: 'update', args: { table: 'a', where: { id: { param: 'id' } }, $set: { m: 'glad', s: 'x' } } },
+}
 const CONFIGURATIONS = [
   null,
   { custom_name: 'Other' },
@@ -81,6 +103,37 @@ const SQL: readonly ((table: string) => string)[] = [
   () => 'drop function label; create function label(a) returns int language sql stable as $$select 1$$',
   () => 'create or replace function label(a) returns text language sql stable as $$select null::text$$',
   () => 'create or replace function all_b() returns setof b language sql volatile as $$select * from b$$',
+  () => `alter type mood rename value 'sad' to 'low'`,
+  () => `alter type mood rename value 'low' to 'sad'`,
+  () => `alter type mood rename value 'glad' to 'high'`,
+  () => `alter type mood rename value 'high' to 'glad'`,
+  () => `alter type mood add value if not exists 'sad'`,
+  () => 'drop type mood cascade',
+  () => `create type mood as enum ('glad', 'new'); alter table a add column m mood, add column ms mood[]`,
+  () => `create type mood as enum ('sad', 'glad', 'wild'); alter table a add column m mood, add column ms mood[]`,
+  () => 'alter table a alter column m type text',
+  () => 'alter table a alter column m type mood using m::text::mood',
+  () => 'drop table named',
+  () => 'create table if not exists named (id int)',
+  () => 'alter table named rename to unnamed',
+  () => 'alter table unnamed rename to named',
+  () => 'alter table c rename constraint one_n to other_n',
+  () => 'alter table c rename constraint other_n to one_n',
+  () => 'alter table c drop constraint one_n',
+  () => 'alter table c add constraint one_n unique (n)',
+  () => 'alter domain word add constraint short check (length(value) < 10)',
+  () => 'alter domain word drop constraint if exists short',
+  () => 'drop domain word cascade; create domain word as int; alter table a add column w word',
+  () => 'drop domain word cascade; create domain word as text; alter table a add column w word',
+  (table) => `create index if not exists quick on ${table} (n)`,
+  () => 'drop index quick',
+  (table) => `alter table ${table} set schema other`,
+  (table) => `alter table other.${table} set schema public`,
+  (table) => `alter table ${table} alter column s type text collate loose`,
+  () => 'drop collation loose',
+  () => 'alter function label(a) rename to labelled',
+  () => 'create or replace view v as select id, n from c where n > 1',
+  () => 'alter schema other rename to another; alter schema another rename to other',
 ]
 
 /** A step of any kind: most of them make sense with what there is, and many are to be refused. */
@@ -160,6 +213,13 @@ function operation(random: Random): Operation {
     },
     { type: 'drop_computed_field', args: { table: 'a', name: field, cascade }, about: { table: 'a', field } },
     { type: random.pick(['track_function', 'untrack_function']), args: 'all_b' },
+    ...Object.entries(TEMPLATES).map(([name, template]) => ({
+      type: 'create_query_template',
+      args: { name, template },
+    })),
+    { type: 'drop_query_template', args: { name: random.pick(Object.keys(TEMPLATES)) } },
+    run,
+    run,
     { type: `${may}_function_permission`, args: { function: 'all_b', role }, about: { role } },
   ])
 }
@@ -167,13 +227,15 @@ function operation(random: Random): Operation {
 function permission(type: string, random: Random): object {
   const [filter, check] = [random.pick(FILTERS), random.pick(FILTERS)]
   const columns = random.pick(COLUMNS)
+  const set = random.pick(PRESETS)
+  const presets = set ? { set } : {}
   switch (type) {
     case 'insert':
-      return { columns, check }
+      return { columns, check, ...presets }
     case 'select':
       return { columns, filter, ...(random.chance(20) ? { computed_fields: ['label'] } : {}) }
     case 'update':
-      return { columns, filter, ...(random.chance(70) ? { check } : {}) }
+      return { columns, filter, ...(random.chance(70) ? { check } : {}), ...presets }
     default:
       return { filter }
   }
