@@ -251,18 +251,19 @@ export class Editor {
   }
 
   /** Sets the GraphQL names of a table and its columns; null restores the default names. */
-  customize(ref: TableRef, configuration: Json, path = '$.args'): void {
+  /** @param place path of the configuration */
+  customize(ref: TableRef, configuration: Json, path = '$.args', place = `${path}.configuration`): void {
     const { tracked, found } = this.table(ref, `${path}.table`)
-    under(`${path}.configuration`, () => this.change.draft.customNames(configuration, found))
+    under(place, () => this.change.draft.customNames(configuration, found))
     this.change.draft.metadata.tables.set(tableKey(ref), { ...tracked, configuration })
     this.change.touched()
   }
 
-  /** Refuses GraphQL names of a table that are taken. */
-  refuseTakenNames(ref: TableRef): void {
+  /** Refuses GraphQL names of a table that are taken. @param place path of its configuration */
+  refuseTakenNames(ref: TableRef, place = '$.args.configuration'): void {
     const { tracked, found } = this.table(ref)
     const named = { found, given: givenNames(tracked.configuration) }
-    under('$.args.configuration', () => refuseTakenNames(named, this.others(ref)))
+    under(place, () => refuseTakenNames(named, this.others(ref)))
   }
 
   /**

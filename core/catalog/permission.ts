@@ -1,8 +1,8 @@
 import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
-import { and, arrayOf, encodeList, type Operands, planBoolExp } from '../plan/boolexp.js'
+import { and, arrayOf, encodeList, type Operands, planBoolExp, rootColumns } from '../plan/boolexp.js'
 import { encode, isObject } from '../plan/encode.js'
-import { computedColumn, needsNothing } from '../plan/fields.js'
+import { computedColumn, computedRelationship, needsNothing } from '../plan/fields.js'
 import { type BoolExp, type Join, type Operand, type Preset, type SqlType } from '../plan/ir.js'
 import { liftBoolExp, liftTableRef, Slots } from '../plan/lift-boolexp.js'
 import type { Names } from '../plan/names.js'
@@ -126,7 +126,10 @@ export function partsOf(definition: Json, key: 'check' | 'filter', table: Table,
   const partOf = (name: string, value: Json, path: string, on: Table): RulePart => {
     const here = at(path, name)
     const clause = { [name]: value }
-    return { path: here, clause, exp: planRule(clause, path, on, names), ...inside(name, value, here, on) }
+    const exp = planRule(clause, path, on, names)
+    const isLeaf = exp.kind === 'exists' && rootColumns(exp).length > 0
+    // The related rows are not found without the row that they are compared with.
+    return { path: here, clause, exp, ...(isLeaf ? {} : inside(name, value, here, on)) }
   }
   const inside = (name: string, value: Json, here: string, on: Table): Partial<RulePart> => {
     const relationship = on.relationshipsByName.get(name)
@@ -161,8 +164,8 @@ export function partsOf(definition: Json, key: 'check' | 'filter', table: Table,
 const comparedWith = (operators: Json, { columnsByName }: Table): readonly Column[] =>
   isObject(operators)
     ? Object.entries(operators).flatMap(([key, to]) => {
-        const other = COLUMN_OPERATORS.has(operatorName(key) ?? '') ? columnsByName.get(to as string) : undefined
-        return other ?? []
+        const isColumn = COLUMN_OPERATORS.has(operatorName(key) ?? '')
+        return (isColumn ? columnsByName.get([to].flat().at(-1) as string) : undefined) ?? []
       })
     : []
 
@@ -183,13 +186,14 @@ function planRule(rule: Json, path: string, table: Table, names: Names): BoolExp
   return failClosed(exp)
 }
 
-/** Adds computed fields that are values, and whose function needs only the row. */
+/** Adds computed fields whose function needs only the row. */
 const withComputed = (names: Names): Names => ({
   ...names,
   columnOrRelationship(table, name, path) {
     const field = table.computedByName.get(name)
-    const column = field && needsNothing(field.arguments) ? computedColumn(field, path) : undefined
-    return column ?? names.columnOrRelationship(table, name, path)
+    if (!field || !needsNothing(field.arguments)) return names.columnOrRelationship(table, name, path)
+    const found = computedColumn(field, path) ?? computedRelationship(field, names, path)
+    return found ?? names.columnOrRelationship(table, name, path)
   },
 })
 

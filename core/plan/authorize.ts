@@ -261,22 +261,30 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   }
 
   /** Authorizes a client's condition: columns must be selectable, and rows of other tables visible. */
-  const condition = (exp: BoolExp, table: Table): BoolExp => {
+  const condition = (exp: BoolExp, table: Table, around: readonly Table[] = []): BoolExp => {
+    const within = (part: BoolExp) => condition(part, table, around)
+    const inside = (part: BoolExp, remote: Table, isComputed = false) =>
+      guard(selectFilter(remote), condition(part, remote, [table, ...around]), remote, catalog, isComputed)
     switch (exp.kind) {
       case 'and':
       case 'or':
-        return { kind: exp.kind, of: exp.of.map((part) => condition(part, table)) }
+        return { kind: exp.kind, of: exp.of.map(within) }
       case 'not':
-        return { kind: 'not', of: condition(exp.of, table) }
+        return { kind: 'not', of: within(exp.of) }
       case 'guarded':
-        return { kind: 'guarded', by: condition(exp.by, table), of: condition(exp.of, table) }
+        return { kind: 'guarded', by: within(exp.by), of: within(exp.of) }
       case 'compare':
       case 'null':
         return shown(table, exp)
       case 'columns': {
-        columns(table, [exp.column, exp.to], 'select')
-        const masks = Object.values(masksFor(table, [exp.column, exp.to]).masks ?? {})
-        return masks.length > 0 ? { kind: 'guarded', by: and(masks), of: exp } : exp
+        const owner = exp.up ? (around[exp.up - 1] as Table) : table
+        columns(table, [exp.column], 'select')
+        columns(owner, [exp.to], 'select')
+        const own = exp.up ? [exp.column] : [exp.column, exp.to]
+        const masks = Object.values(masksFor(table, own).masks ?? {})
+        const mask = exp.up ? maskFor(owner, exp.to) : undefined
+        const compared = mask ? { ...exp, mask } : exp
+        return masks.length > 0 ? { kind: 'guarded', by: and(masks), of: compared } : compared
       }
       case 'sorted':
         return { ...exp, by: target(exp.by, table) }
@@ -284,16 +292,22 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       case 'known':
         return exp
       case 'exists': {
-        if (exp.on.length === 0) throw permissionDenied('$exists may be used in permissions only', '$.args.where')
+        if (exp.from) checkCall(exp.from, names.computedField(table, exp.computed as string, '$.args'))
+        else if (exp.on.length === 0) {
+          throw permissionDenied('$exists may be used in permissions only', '$.args.where')
+        }
         const remote = tableFor(exp.table, 'select')
-        const where = guard(selectFilter(remote), condition(exp.where, remote), remote, catalog)
-        return { ...exp, ...linked(exp, table, exp.table), where }
+        return { ...exp, ...linked(exp, table, exp.table), where: inside(exp.where, remote, exp.from !== undefined) }
       }
       case 'aggregate': {
         const remote = aggregable(exp.table)
         columns(remote, exp.columns, 'select')
-        const where = guard(selectFilter(remote), condition(exp.where, remote), remote, catalog)
-        return { ...exp, ...linked(exp, table, exp.table), where, ...masksFor(remote, exp.columns) }
+        return {
+          ...exp,
+          ...linked(exp, table, exp.table),
+          where: inside(exp.where, remote),
+          ...masksFor(remote, exp.columns),
+        }
       }
     }
   }
@@ -491,7 +505,7 @@ function checkGroups({ fields, orderBy, distinctOn }: Read, { by, values, having
       case 'null':
         return keys.has(exp.column) && !exp.computed
       case 'columns':
-        return keys.has(exp.column) && keys.has(exp.to)
+        return keys.has(exp.column) && keys.has(exp.to) && !exp.up
       case 'unknown':
         return true
       case 'sorted':

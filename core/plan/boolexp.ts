@@ -38,6 +38,7 @@ import {
   type ListShape,
   type NearShape,
   type OpShape,
+  type RootColumn,
   unknownOperator,
   type Entry,
 } from './lift-boolexp.js'
@@ -71,7 +72,7 @@ export function planBoolExp(
   path: string,
   operands: Operands = slotOperands,
 ): BoolExp {
-  const exp = (part: ExpShape, on: Table, where: string): BoolExp => {
+  const exp = (part: ExpShape, on: Rows, where: string): BoolExp => {
     if ('all' in part)
       return and(part.all.map((entry) => ('name' in entry ? key(entry, on, where) : exp(entry, on, where))))
     const here = at(where, part.key)
@@ -86,25 +87,26 @@ export function planBoolExp(
       kind: 'exists',
       table: part.table,
       on: [],
-      where: exp(part.exists, other, `${here}._where`),
+      where: exp(part.exists, [other, ...on], `${here}._where`),
     }
   }
 
-  const key = (entry: Exclude<Entry, ExpShape>, on: Table, where: string): BoolExp => {
+  const key = (entry: Exclude<Entry, ExpShape>, on: Rows, where: string): BoolExp => {
     const here = at(where, entry.name)
     if ('aggregates' in entry) return and(entry.aggregates.map((each) => aggregate(each, entry.name, on, here)))
-    const found = names.columnOrRelationship(on, entry.name, here)
+    const found = names.columnOrRelationship(on[0], entry.name, here)
     const { is } = entry
     if (isRelated(found)) {
       if (is === null || typeof is !== 'object' || Array.isArray(is)) {
         throw unexpectedPayload(`expecting a condition on the relationship "${entry.name}"`, here)
       }
-      const { relationship, table: remote } = found
+      const { relationship, table: remote, from } = found
       return {
         kind: 'exists',
         table: relationship.table,
         on: relationship.on,
-        where: exp(is as ExpShape, remote, here),
+        ...(from ? { from, computed: relationship.name } : {}),
+        where: exp(is as ExpShape, [remote, ...on], here),
       }
     }
     if (is === null) return { kind: 'null', ...columnRef(found) }
@@ -117,8 +119,8 @@ export function planBoolExp(
     return refuseOperators(is as ExpShape, found, here)
   }
 
-  const aggregate = (shape: AggregateShape, name: string, on: Table, where: string): BoolExp => {
-    const { relationship, table: remote } = names.relationship(on, name.slice(0, -AGGREGATE.length), where)
+  const aggregate = (shape: AggregateShape, name: string, on: Rows, where: string): BoolExp => {
+    const { relationship, table: remote } = names.relationship(on[0], name.slice(0, -AGGREGATE.length), where)
     const here = at(where, shape.fn)
     if (relationship.type !== 'array')
       throw unexpectedPayload(`"${relationship.name}" refers to at most one row`, where)
@@ -137,22 +139,22 @@ export function planBoolExp(
       kind: 'aggregate',
       table: relationship.table,
       on: relationship.on,
-      where: shape.filter ? exp(shape.filter, remote, `${here}.filter`) : TRUE,
+      where: shape.filter ? exp(shape.filter, [remote, ...on], `${here}.filter`) : TRUE,
       fn: shape.fn,
       columns: columns.map((column) => column.name),
       distinct: shape.distinct,
-      is: and(shape.predicate.map((op) => operator(op, value, remote, at(`${here}.predicate`, op.key)))),
+      is: and(shape.predicate.map((op) => operator(op, value, [remote], at(`${here}.predicate`, op.key)))),
     }
   }
 
-  const operator = (shape: OpShape, column: Column, on: Table, here: string, cast?: Cast): BoolExp => {
+  const operator = (shape: OpShape, column: Column, on: Rows, here: string, cast?: Cast): BoolExp => {
     const name = operatorName(shape.key) as string
     const { to } = shape
     const isNull: BoolExp = { kind: 'null', ...columnRef(column) }
     if (name === 'is_null') return to === true ? isNull : { kind: 'not', of: isNull }
     if (name === 'cast') return casts(to as CastShape, column, on, here)
     const columnOp = COLUMN_OPERATORS.get(name)
-    if (columnOp) return compareColumns(column, columnOp, on, to as string, here)
+    if (columnOp) return compareColumns(column, columnOp, on, to as string | RootColumn, here)
     const operator = operatorOn(name, column.type) ?? refuseOperator(name, column, here)
     const { op } = operator
     const compare: Compare = (op, to, more) => ({
@@ -177,7 +179,7 @@ export function planBoolExp(
   }
 
   /** Plans the operators within a cast, as if the column had the other type. */
-  const casts = (shape: CastShape, column: Column, on: Table, here: string): BoolExp =>
+  const casts = (shape: CastShape, column: Column, on: Rows, here: string): BoolExp =>
     and(
       shape.casts.flatMap(({ as, operators }) => {
         const where = at(here, as)
@@ -236,18 +238,63 @@ export function planBoolExp(
     return parts.length === 1 ? (parts[0] as BoolExp) : { kind: negated ? 'and' : 'or', of: parts }
   }
 
-  const compareColumns = (column: Column, op: ColumnOp, on: Table, to: string, here: string): BoolExp => {
-    const other = names.column(on, to, 'select', here)
+  const compareColumns = (
+    column: Column,
+    op: ColumnOp,
+    on: Rows,
+    given: string | RootColumn,
+    here: string,
+  ): BoolExp => {
+    const [to, up] = typeof given === 'string' ? [given, 0] : [given.root, on.length - 1]
+    const other = names.column(on[up] as Table, to, 'select', here)
+    if (column.computed) throw unexpectedPayload(`"${column.name}" is computed, and only columns can be compared`, here)
     refuseJson(column, here)
     if (!supports(column.type, op === 'eq' || op === 'ne' ? 'equality' : 'order')) refuseOperator(op, column, here)
     if (column.type.schema !== other.type.schema || column.type.name !== other.type.name) {
       throw unexpectedPayload(`incompatible column types : "${column.name}", "${to}"`, here)
     }
     const schema = operatorsIn(column.type)
-    return { kind: 'columns', column: column.name, op, to, ...(schema === undefined ? {} : { schema }) }
+    return {
+      kind: 'columns',
+      column: column.name,
+      op,
+      to: other.name,
+      ...(up > 0 ? { up } : {}),
+      ...(schema === undefined ? {} : { schema }),
+    }
   }
 
-  return exp(shape, table, path)
+  return exp(shape, [table], path)
+}
+
+/** The table of the row that a condition is about, and those of the rows around it, up to the outermost one. */
+type Rows = readonly [Table, ...Table[]]
+
+/**
+ * Returns the columns of a row that a condition on it compares other rows with.
+ * @param up how far out the row is: 0, or 1 for a condition on rows that are related to it
+ */
+export function rootColumns(exp: BoolExp, up = 0): readonly string[] {
+  switch (exp.kind) {
+    case 'and':
+    case 'or':
+      return exp.of.flatMap((part) => rootColumns(part, up))
+    case 'not':
+      return rootColumns(exp.of, up)
+    case 'guarded':
+      return [...rootColumns(exp.by, up), ...rootColumns(exp.of, up)]
+    case 'exists':
+    case 'aggregate':
+      return rootColumns(exp.where, up + 1)
+    case 'columns':
+      return exp.up === up ? [exp.to] : []
+    case 'compare':
+    case 'null':
+    case 'sorted':
+    case 'unknown':
+    case 'known':
+      return []
+  }
 }
 
 export function and(of: readonly BoolExp[]): BoolExp {

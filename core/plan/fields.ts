@@ -13,7 +13,7 @@ import {
   type TableRef,
   TRUE,
 } from './ir.js'
-import type { Names } from './names.js'
+import type { Names, Related } from './names.js'
 import { LANGUAGE, operatorOn, rightType, type SearchShape } from './operators.js'
 
 /** Returns the reference of a column or computed field in plans. */
@@ -151,6 +151,18 @@ export function planSource(called: FunctionData, path: string, given?: Given): F
 /** Returns whether a function can be called without a value from the client. */
 export const needsNothing = (all: readonly FunctionArgument[]): boolean =>
   all.every(({ is, optional }) => is !== 'client' || optional)
+
+/** Returns a computed field as a relationship, for conditions on its rows, or undefined when it returns a value. */
+export function computedRelationship(field: ComputedField, names: Names, path: string): Related | undefined {
+  const { name, gives } = field
+  if ('type' in gives) return undefined
+  const call = planCall(field.function, field.arguments, path)
+  return {
+    relationship: { name, type: gives.many ? 'array' : 'object', table: gives.table, on: [] },
+    table: names.table(gives.table, 'select', path),
+    from: gives.many ? call : { ...call, single: true },
+  }
+}
 
 /** Returns a computed field as a column, or undefined when it returns rows. */
 export function computedColumn(field: ComputedField, path: string, given: Given = nothing): Column | undefined {

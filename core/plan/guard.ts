@@ -58,6 +58,8 @@ function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean
       return true
     case 'exists':
     case 'aggregate': {
+      // The function may do anything.
+      if (exp.kind === 'exists' && exp.from) return true
       const remote = catalog.tables.get(tableKey(exp.table))
       if (exp.on.some(([own, other]) => reads(own) || remote?.columnsByName.get(other)?.derived)) return true
       return (

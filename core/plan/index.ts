@@ -16,6 +16,7 @@ export {
 export {
   columnField,
   computedColumn,
+  computedRelationship,
   type Given,
   needsNothing,
   planCall,

@@ -207,6 +207,10 @@ export type BoolExp =
       readonly column: string
       readonly op: ColumnOp
       readonly to: string
+      /** Which row has `to`: 1 for the row around that of `column`, 2 for the one around that. Absent: the same row. */
+      readonly up?: number
+      /** Rows around in which `to` has its value, as in `ColumnRef`. Set by `authorize`. */
+      readonly mask?: BoolExp
       /** Schema of the operator, for PostGIS types. */
       readonly schema?: string
     }
@@ -223,8 +227,15 @@ export type BoolExp =
   | { readonly kind: 'known'; readonly to: Operand }
   /** Evaluated only on rows that satisfy `by`; unknown for others. Inserted by `authorize`. */
   | { readonly kind: 'guarded'; readonly by: BoolExp; readonly of: BoolExp }
-  /** Some row of `table` joins and satisfies `where`. */
-  | (Joined & { readonly kind: 'exists'; readonly table: TableRef; readonly where: BoolExp })
+  /** Some row of `table` joins and satisfies `where`, or some row that the function of a computed field returns. */
+  | (Joined & {
+      readonly kind: 'exists'
+      readonly table: TableRef
+      readonly from?: FunctionCall
+      /** Name of the computed field. */
+      readonly computed?: string
+      readonly where: BoolExp
+    })
   /** An aggregate of the rows of `table` that join and satisfy `where`. */
   | (Joined & {
       readonly kind: 'aggregate'

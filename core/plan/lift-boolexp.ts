@@ -31,7 +31,11 @@ export interface AggregateShape {
 export interface OpShape {
   readonly key: string
   /** A slot, null, or a part of the SQL: a column name, a boolean, or one of these shapes. */
-  readonly to: number | null | string | boolean | ListShape | NearShape | SearchShape | CastShape
+  readonly to: number | null | string | boolean | RootColumn | ListShape | NearShape | SearchShape | CastShape
+}
+/** A column of the row that the whole condition is about: `["$", "n"]`. */
+export interface RootColumn {
+  readonly root: string
 }
 export interface ListShape {
   readonly list: number
@@ -174,8 +178,7 @@ function liftOperator(key: string, operators: JsonObject, path: () => string, sl
     return { key, to: value }
   }
   if (COLUMN_OPERATORS.has(name)) {
-    if (typeof value !== 'string') throw unexpectedPayload('expecting a string for column operator', at(path(), key))
-    return { key, to: value }
+    return { key, to: liftColumn(value, at(path(), key)) }
   }
   if (name === 'cast') return { key, to: liftCast(value, at(path(), key), slots) }
   if (value === null) return { key, to: null }
@@ -186,6 +189,17 @@ function liftOperator(key: string, operators: JsonObject, path: () => string, sl
   if (!Array.isArray(value)) throw parseFailed('expecting an array', at(path(), key))
   const some = value.filter((element) => element !== null)
   return { key, to: { list: slots.add(some), nulls: some.length < value.length } }
+}
+
+/** Lifts the column that an operator compares with: `"n"` or `["n"]` of the same row, `["$", "n"]` of the outermost one. */
+function liftColumn(value: Json, path: string): string | RootColumn {
+  const list = Array.isArray(value) ? value : [value]
+  const name = list.at(-1)
+  if (typeof name === 'string' && (list.length === 1 || (list.length === 2 && list[0] === '$'))) {
+    return list.length === 1 ? name : { root: name }
+  }
+  const form = Array.isArray(value) ? ': ["n"], or ["$", "n"] for one of the outermost row' : ''
+  throw unexpectedPayload(`expecting a string for column operator${form}`, path)
 }
 
 /** Lifts a cast: `{"geography": {"$st_intersects": ...}}` */

@@ -17,7 +17,7 @@ import {
 import type { NamingConvention } from '../catalog/graphql-names.js'
 import { didYouMean } from '../did-you-mean.js'
 import { notExists, permissionDenied, type ServiceError, serviceError } from '../errors.js'
-import type { Rule, TableRef } from './ir.js'
+import type { FunctionCall, Rule, TableRef } from './ir.js'
 
 export type Action = 'select' | 'insert' | 'update' | 'delete'
 
@@ -81,6 +81,8 @@ export interface Names {
 export interface Related {
   readonly relationship: Relationship
   readonly table: Table
+  /** The function that returns the rows, for the rows of a computed field in conditions. */
+  readonly from?: FunctionCall
 }
 
 /** Tables by `tableKey`: a catalog, or a draft of one. */

@@ -107,7 +107,8 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
         return add(COMPARISON, lists)
       case 'exists':
       case 'aggregate': {
-        const related = [...lists, scanned(exp.table, exp.on, table)]
+        const called = exp.kind === 'exists' && exp.from ? returned(exp.from, lists) : undefined
+        const related = [...lists, called ?? scanned(exp.table, exp.on, table)]
         add(COMPARISON, related)
         return condition(exp.where, exp.table, related)
       }

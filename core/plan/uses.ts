@@ -98,20 +98,27 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
 }
 
 /** Returns whether a condition on rows of the table `here` (a `tableKey`, like `table`) uses a column. */
-export function mentions(exp: BoolExp, here: string, table: string, column: string): boolean {
+export function mentions(
+  exp: BoolExp,
+  here: string,
+  table: string,
+  column: string,
+  around: readonly string[] = [],
+): boolean {
   switch (exp.kind) {
     case 'and':
     case 'or':
-      return exp.of.some((part) => mentions(part, here, table, column))
+      return exp.of.some((part) => mentions(part, here, table, column, around))
     case 'not':
-      return mentions(exp.of, here, table, column)
+      return mentions(exp.of, here, table, column, around)
     case 'guarded':
-      return mentions(exp.by, here, table, column) || mentions(exp.of, here, table, column)
+      return mentions(exp.by, here, table, column, around) || mentions(exp.of, here, table, column, around)
     case 'compare':
     case 'null':
       return here === table && exp.column === column
     case 'columns':
-      return here === table && (exp.column === column || exp.to === column)
+      if (here === table && exp.column === column) return true
+      return (exp.up ? around[exp.up - 1] : here) === table && exp.to === column
     // The order of the same plan names its key.
     case 'sorted':
     case 'unknown':
@@ -122,12 +129,12 @@ export function mentions(exp: BoolExp, here: string, table: string, column: stri
       const joined = exp.on.some(
         ([outer, remote]) => (here === table && outer === column) || (inner === table && remote === column),
       )
-      return joined || mentions(exp.where, inner, table, column)
+      return joined || mentions(exp.where, inner, table, column, [here, ...around])
     }
     case 'aggregate': {
       const { kind: _, columns, is: __, fn: ___, distinct: ____, ...rows } = exp
       const named = tableKey(exp.table) === table && columns.includes(column)
-      return named || mentions({ kind: 'exists', ...rows }, here, table, column)
+      return named || mentions({ kind: 'exists', ...rows }, here, table, column, around)
     }
   }
 }

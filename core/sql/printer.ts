@@ -409,20 +409,21 @@ export class Printer {
     return this.params.operand({ kind: 'const', value, type: TEXT })
   }
 
-  condition(exp: BoolExp, t: Sql): Sql {
+  /** @param around the rows around the one that the condition is about, the closest first */
+  condition(exp: BoolExp, t: Sql, around: readonly Sql[] = []): Sql {
     switch (exp.kind) {
       case 'and':
       case 'or': {
         if (exp.of.length === 0) return exp.kind === 'and' ? TRUE : sql`false`
-        const parts = exp.of.map((part) => this.condition(part, t))
+        const parts = exp.of.map((part) => this.condition(part, t, around))
         return parts.length === 1
           ? (parts[0] as Sql)
           : sql`(${join(parts, exp.kind === 'and' ? sql` and ` : sql` or `)})`
       }
       case 'not':
-        return sql`(not ${this.condition(exp.of, t)})`
+        return sql`(not ${this.condition(exp.of, t, around)})`
       case 'guarded':
-        return sql`case when ${this.condition(exp.by, t)} then ${this.condition(exp.of, t)} end`
+        return sql`case when ${this.condition(exp.by, t, around)} then ${this.condition(exp.of, t, around)} end`
       case 'null':
         return sql`(${this.columnOf(exp, t)} is null)`
       case 'unknown':
@@ -438,16 +439,22 @@ export class Printer {
           : COMPARE[exp.is.op](value, [this.params.operand(exp.is.to)], own(operatorsIn(exp.is.to.type)))
       }
       case 'columns':
-        return COMPARE[exp.op](sql`${t}.${ident(exp.column)}`, [sql`${t}.${ident(exp.to)}`], own(exp.schema))
+        return COMPARE[exp.op](
+          sql`${t}.${ident(exp.column)}`,
+          [this.columnOf({ column: exp.to, mask: exp.mask }, exp.up ? (around[exp.up - 1] as Sql) : t)],
+          own(exp.schema),
+        )
       case 'exists': {
         const inner = this.alias()
-        const where = this.joined(exp, t, inner, this.condition(exp.where, inner))
-        return sql`exists (select 1 from ${tableText(exp.table)} ${inner}${this.where(where)})`
+        const rows = exp.from ? this.call(exp.from, t) : tableText(exp.table)
+        const isRow = exp.from?.single ? [sql`(not ${inner}.* is null)`] : []
+        const where = [...isRow, ...this.joined(exp, t, inner, this.condition(exp.where, inner, [t, ...around]))]
+        return sql`exists (select 1 from ${rows} ${inner}${this.where(where)})`
       }
       case 'aggregate': {
         const inner = this.alias()
         const outer = this.alias()
-        const where = this.joined(exp, t, inner, this.condition(exp.where, inner))
+        const where = this.joined(exp, t, inner, this.condition(exp.where, inner, [t, ...around]))
         const cell = (name: string) => this.cell(name, exp.masks, inner)
         const [column] = exp.columns.map(cell)
         const value =

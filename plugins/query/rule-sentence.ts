@@ -150,9 +150,16 @@ function wordsOf(operator: string, value: Json, isTime: boolean): string | undef
   const words = (isTime && TIME_WORDS[operator]) || WORDS[operator] || TIME_WORDS[operator]
   if (words !== undefined) return `${words} ${valueWords(value)}`
   const column = WORDS[operator.replace('$c', '$')] ?? COLUMN_WORDS[operator]
-  return operator.startsWith('$c') && column !== undefined && typeof value === 'string'
-    ? `${column} ${value}`
-    : undefined
+  const other = columnWords(value)
+  return operator.startsWith('$c') && column !== undefined && other !== undefined ? `${column} ${other}` : undefined
+}
+
+/** Returns the name of the column that an operator compares with: `"n"`, `["n"]`, or `["$", "n"]` of the row itself. */
+function columnWords(value: Json): string | undefined {
+  const [first, second, ...others] = Array.isArray(value) ? (value as readonly Json[]) : [value]
+  if (typeof first !== 'string' || others.length > 0) return undefined
+  if (second === undefined) return first
+  return first === '$' && typeof second === 'string' ? `the row's ${second}` : undefined
 }
 
 const WORDS: Readonly<Record<string, string>> = {

@@ -39,6 +39,7 @@ const PROMISES = {
   'op.text-only': 'a text operator needs a text column and a text',
   'op.like-must-not-end-in-escape': 'a pattern must not end in its escape character',
   'op.column': '$ceq, $cne, $cgt, $clt, $cgte, $clte compare with another column of the row',
+  'op.root-column': 'or, within conditions on related rows, with a column of the outermost row',
   'op.column-types': 'columns of different types are not compared',
   'op.contains': '$contains and $contained_in on jsonb',
   'op.array': '$contains and $contained_in on arrays',
@@ -325,6 +326,27 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     thing({ id: { $cgte: 'm' } }, 1, 2, 3, 4),
     thing({ n: { $clte: 'm' } }, 1),
     thing({ name: { $ceq: 'nick' } }, 1),
+  ],
+  'op.root-column': [
+    thing({ id: { $ceq: ['n'] } }, 1, 2, 4),
+    thing({ id: { $ceq: ['$', 'n'] } }, 1, 2, 4),
+    ...[
+      { kind: { id: { $cgt: ['$', 'm'] } } },
+      { $not: { $not: { kind: { $or: [{ id: { $cgt: ['$', 'm'] } }] } } } },
+      { kind: { things: { id: { $ceq: ['$', 'id'] }, kind: { id: { $cgt: ['$', 'm'] } } } } },
+      {
+        kind: {
+          things_aggregate: {
+            count: { predicate: { $gt: 0 }, filter: { id: { $ceq: ['$', 'id'] }, kind: { id: { $cgt: ['$', 'm'] } } } },
+          },
+        },
+      },
+    ].map((where) => thing(where, 2)),
+    wrong('thing', { kind: { id: { $cgt: ['$', 'nope'] } } }, '.kind.id.$cgt', /"nope"/, 'not-exists'),
+    wrong('thing', { kind: { id: { $cgt: ['$', 'name'] } } }, '.kind.id.$cgt', /^incompatible column types/),
+    ...[[], ['a', 'b'], ['$', 'a', 'b'], ['$', 5], [['id']], { id: 1 }, null].map((to) =>
+      wrong('thing', { kind: { id: { $cgt: to } } }, '.kind.id.$cgt', /^expecting a string for column operator/),
+    ),
   ],
   'op.column-types': [
     wrong('thing', { n: { $ceq: 'big' } }, '.n.$ceq', /^incompatible column types : "n", "big"$/),
@@ -668,7 +690,7 @@ export const conditions = area('conditions', {
         '`$has_key` `$has_keys_any` `$has_keys_all`': 'op.has-key',
         "`$path_exists` `$path_match`: a JSON path, as PostgreSQL's `@?` and `@@`": 'op.json-path',
         "`$trigram`: similar words, as PostgreSQL's `%`": ['op.trigram', 'op.trigram-extension'],
-        '`$ceq` `$cne` `$cgt` `$clt` `$cgte` `$clte`: compare with another column of the same table': 'op.column',
+        '`$ceq` `$cne` `$cgt` `$clt` `$cgte` `$clte`: compare with another column': ['op.column', 'op.root-column'],
         '`$ancestor` `$ancestor_any` `$descendant` `$descendant_any` `$matches` `$matches_any` `$matches_fulltext`':
           'op.ltree',
         '`$st_contains` `$st_crosses` `$st_equals` `$st_overlaps` `$st_touches` `$st_within` `$st_3d_intersects` `$st_3d_d_within`':

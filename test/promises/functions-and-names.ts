@@ -7,6 +7,7 @@ import { type As, testServer } from '../kit/server.js'
 const PROMISES = {
   'function.track': 'a tracked function can be called by admin, and by roles with the permission',
   'function.forms': 'it is named by its name, by schema and name, or as the key function',
+  'function.version-2': 'version 2 of track_function is the same',
   'function.twice': 'it is tracked once',
   'function.missing': 'it must exist',
   'function.overloaded': 'it must not be overloaded',
@@ -23,6 +24,7 @@ const PROMISES = {
   'computed.refused': 'its function exists, takes a row of the table, and changes nothing',
   'computed.drop': 'a dropped computed field is gone, unless permissions use it and cascade is not set',
   'customize.names': 'a table, its root fields and its columns get other names in GraphQL',
+  'customize.older': 'set_table_custom_fields sets the names of root fields and columns, too, in its versions 1 and 2',
   'customize.null': 'null restores the names of the database',
   'customize.refused': 'names that are taken, or that GraphQL cannot have, are refused',
 } as const
@@ -56,6 +58,10 @@ const USER: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
 const held = (by: string) => refused('dependency-error', `cannot drop due to the following dependent objects : ${by}`)
 const customize = (table: string, configuration: unknown, expected: Expected = SUCCESS): Step =>
   query('set_table_customization', { table, configuration }, expected)
+const versioned = (version: number, type: string, args: unknown, expected: Expected): Step => ({
+  ...query(type, args, expected),
+  body: JSON.stringify({ type, version, args }),
+})
 const data = (value: object) => is({ data: value })
 const INVALID = like({ errors: [{ extensions: { code: 'validation-failed' } }] })
 
@@ -83,6 +89,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('untrack_function', { function: 'add_up' }, SUCCESS),
     query('track_function', { function: 'add_up', comment: 'adds' }, SUCCESS),
     query('call', { function: { schema: 'public', name: 'add_up' }, arguments: { arg_1: 1, arg_2: 5 } }, is(6)),
+  ],
+  'function.version-2': [
+    query('untrack_function', 'add_up', SUCCESS),
+    versioned(2, 'track_function', { function: 'add_up', configuration: { custom_name: 'plus' } }, SUCCESS),
+    graphql('{ plus(args: {arg_1: 1}) }', data({ plus: 3 })),
+    query('untrack_function', 'add_up', SUCCESS),
+    query('track_function', { function: 'add_up', comment: 'adds' }, SUCCESS),
+    versioned(3, 'track_function', 'add_up', refused('parse-failed', /has versions 1 and 2/, '$.version')),
   ],
   'function.twice': [
     query('track_function', 'add_up', refused('already-tracked', 'function already tracked : "add_up"', '$.args')),
@@ -297,6 +311,34 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     graphql('{ article { id } }', INVALID),
     query('delete', { table: 'article', where: { title: 'nine' } }, is({ affected_rows: 1 })),
   ],
+  'customize.older': [
+    ...[1, 2].flatMap((version) => [
+      customize('article', null),
+      versioned(
+        version,
+        'set_table_custom_fields',
+        { table: 'article', custom_root_fields: { select: `texts` }, custom_column_names: { title: 'heading' } },
+        SUCCESS,
+      ),
+      graphql('{ texts(where: {id: {_eq: 1}}) { heading } }', data({ texts: [{ heading: 'one' }] })),
+    ]),
+    query(
+      'set_table_custom_fields',
+      { table: 'article', custom_root_fields: { selct: 'x' } },
+      refused('unexpected-payload', /selct/, '$.args.custom_root_fields.selct'),
+    ),
+    query(
+      'set_table_custom_fields',
+      { table: 'article', custom_root_fields: { select: 'author' } },
+      refused('unexpected-payload', /is taken/, '$.args.custom_root_fields.select'),
+    ),
+    query(
+      'set_table_custom_fields',
+      { table: 'article', custom_name: 'x' },
+      refused('unexpected-payload', /custom_name/, '$.args.custom_name'),
+    ),
+    query('set_table_custom_fields', { table: 'nope' }, refused('not-exists', /"nope"/, '$.args.table')),
+  ],
   'customize.null': [
     customize('article', null),
     graphql('{ article(where: {id: {_eq: 1}}) { title } }', data({ article: [{ title: 'one' }] })),
@@ -333,12 +375,12 @@ export const functionsAndNames = area('functions-and-names', {
   pages: {
     'plugins/query/README.md': {
       'Functions and names for GraphQL (admin)': {
-        '`track_function`': ['function.track', 'function.forms', 'function.configuration'],
+        '`track_function`': ['function.track', 'function.forms', 'function.version-2', 'function.configuration'],
         '`untrack_function`': 'function.untrack',
         '`create_function_permission`, `drop_function_permission`': 'function.permission',
         '`add_computed_field`': ['computed.add', 'computed.session'],
         '`drop_computed_field`': 'computed.drop',
-        '`set_table_customization`': ['customize.names', 'customize.null'],
+        '`set_table_customization`': ['customize.names', 'customize.older', 'customize.null'],
         'A function is identified by schema and name, so it must not be overloaded.': 'function.overloaded',
       },
     },

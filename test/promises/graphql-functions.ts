@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { counted, data, fails, invalid, modern as ask } from '../kit/graphql-steps.js'
 import { permit, setUpLibrary } from '../kit/library.js'
-import { area, type Case, like, query, refused, type Step } from '../kit/promises.js'
+import { area, type Case, is, like, query, refused, type Step } from '../kit/promises.js'
 import { type As, testServer } from '../kit/server.js'
 
 /** What functions and computed fields promise in `/v1/graphql`. */
@@ -28,6 +28,7 @@ const PROMISES = {
   'session.argument': 'a function receives the session variables in its session argument, which clients cannot set',
   'computed.value': 'a computed value is a field, with arguments of its own',
   'computed.where': 'conditions and order_by use computed values',
+  'computed.where-rows': 'conditions use computed rows like those of a relationship',
   'computed.rows': 'computed rows take arguments, and those of a list',
   'computed.row': 'a function that returns one row of a table is an object or null',
   'computed.aggregate-order': 'rows are sorted by aggregates of computed rows',
@@ -38,6 +39,8 @@ const PROMISES = {
   'permission.table': 'without select permission of the table the function does not exist',
   'permission.computed': 'a computed value must be listed in computed_fields; * does not include it',
   'permission.computed-rows': 'computed rows need select permission of both tables, and are filtered',
+  'permission.computed-conditions': 'the same holds for conditions on computed rows',
+  'permission.computed-filter': 'filters of permissions use computed rows too',
   'permission.inferred': 'with inferFunctionPermissions the select permission is enough for queries that return rows',
   'track.names': 'names of arguments must be valid in GraphQL, or the function is left out',
   'track.refused': 'overloaded and polymorphic functions, and rows of untracked tables, are refused',
@@ -281,6 +284,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ask('{ author(where: {initial: {_is_null: false, _in: ["A"]}, id: {_lt: 9}}) { id } }', data({ author: ids(1) })),
     ask('{ author(order_by: {label: desc_nulls_last}, where: {id: {_lt: 9}}) { id } }', data({ author: ids(2, 1, 3) })),
   ],
+  'computed.where-rows': [
+    ask('{ author(where: {latest: {id: {_eq: 6}}}) { id } }', data({ author: ids(2) })),
+    ask('{ author(where: {latest: {}, id: {_lt: 9}}, order_by: {id: asc}) { id } }', data({ author: ids(1, 2) })),
+    ask('{ author(where: {_not: {latest: {}}, id: {_lt: 9}}) { id } }', data({ author: ids(3) })),
+    ask(
+      'query ($w: article_bool_exp!) { article(where: $w, order_by: {id: asc}) { id } }',
+      data({ article: ids(1, 3, 5) }),
+      { variables: { w: { writer_of: { latest: { writer_of: { name: { _eq: 'Ann' } } } } } } },
+    ),
+    ask('{ article(where: {_not: {writer_of: {}}}) { id } }', data({ article: ids(7) })),
+    ask('{ author(where: {best: {id: {_eq: 1}}}) { id } }', invalid(/best/)),
+    ask('{ author(where: {latest: {nope: {_eq: 1}}}) { id } }', invalid(/nope/)),
+    ask('{ author(where: {latest: {id: {_eq: null}}}) { id } }', fails('validation-failed', /null/)),
+  ],
   'computed.rows': [
     ask(
       '{ author(where: {id: {_lt: 3}}, order_by: {id: asc}) { best(args: {low: 30}, order_by: {rating: desc}, limit: 1) { id } } }',
@@ -369,6 +386,49 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ask('{ author_by_pk(id: 2) { best(args: {low: 0}) { id } } }', data({ author_by_pk: { best: [] } }), { as: ANN }),
     hidden('{ author { best(args: {low: 0}) { id } } }', /best/, GUEST),
     hidden('{ author(order_by: {latest_aggregate: {count: asc}}) { id } }', /latest_aggregate/),
+  ],
+  'permission.computed-conditions': [
+    ask('{ author(where: {latest: {}}) { id } }', data({ author: ids(1) }), { as: ANN }),
+    ask('{ author(where: {latest: {id: {_eq: 6}}}) { id } }', data({ author: [] }), { as: ANN }),
+    hidden('{ author(where: {latest: {weight: {_gt: 0}}}) { id } }', /weight/),
+    hidden('{ author(where: {latest: {}}) { id } }', /latest/, GUEST),
+  ],
+  'permission.computed-filter': [
+    query(
+      'create_select_permission',
+      {
+        table: 'author',
+        role: 'fan',
+        permission: {
+          columns: ['id'],
+          filter: {
+            $or: [
+              { latest: { rating: { $gt: 0 }, id: { $cgt: ['$', 'id'] }, writer_of: { name: 'Bob' } } },
+              { label: 'x' },
+            ],
+          },
+        },
+      },
+      is({ message: 'success' }),
+    ),
+    ask('{ author { id } }', data({ author: ids(2) }), { as: { role: 'fan' } }),
+    ask(
+      'mutation { insert_author_one(object: {id: 30, name: "Bob"}) { id } delete_author(where: {id: {_eq: 30}}) { affected_rows } }',
+      data({ insert_author_one: { id: 30 }, delete_author: { affected_rows: 1 } }),
+    ),
+    query(
+      'drop_computed_field',
+      { table: 'author', name: 'latest' },
+      refused('dependency-error', /permission.*author.*fan/),
+    ),
+    ...[{ best: {} }, { latest: 1 }, { latest: { nope: 1 } }].map((filter) =>
+      query(
+        'create_select_permission',
+        { table: 'author', role: 'other', permission: { columns: ['id'], filter } },
+        { status: 400, like: { path: /^\$\.args\.permission\.filter\./ } },
+      ),
+    ),
+    query('drop_select_permission', { table: 'author', role: 'fan' }, is({ message: 'success' })),
   ],
   'permission.inferred': async (t, { databaseUrl }) => {
     const config = { plugins: { graphql: { inferFunctionPermissions: true } } }

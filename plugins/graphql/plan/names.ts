@@ -3,6 +3,7 @@ import {
   camelCase,
   type Column,
   computedColumn,
+  computedRelationship,
   type ComputedField,
   type FunctionArgument,
   GRAPHQL_TYPES,
@@ -65,6 +66,10 @@ function renamed(names: Names): Names {
     if (!table.computedByName.has(name)) return undefined
     return computedColumn(names.computedField(table, name, path), path)
   }
+  const rows = (table: Table, name: string, path: string): Related | undefined => {
+    if (!table.computedByName.has(name)) return undefined
+    return computedRelationship(names.computedField(table, name, path), names, path)
+  }
   const { naming } = names
   const found = <T extends Column | Related>(each: T): T =>
     'type' in each ? { ...each, type: enumType(each.type, naming) } : each
@@ -76,7 +81,9 @@ function renamed(names: Names): Names {
     relationship: (table, name, path) => names.relationship(table, relationshipOf(table, name, names), path),
     conflictColumn: (table, name, path) => names.conflictColumn(table, columnOf(table, name, naming), path),
     columnOrRelationship: (table, name, path) =>
-      computed(table, name, path) ?? found(names.columnOrRelationship(table, columnOf(table, name, naming), path)),
+      computed(table, name, path) ??
+      rows(table, name, path) ??
+      found(names.columnOrRelationship(table, columnOf(table, name, naming), path)),
     columns: (table, action) =>
       table.customization || naming
         ? names.columns(table, action).map((column) => found({ ...column, name: keyOf(table, column.name, naming) }))
@@ -184,15 +191,15 @@ export const connectionName = (name: string, names: Names): string =>
 /** Returns the computed field whose rows `latest_articles_aggregate` aggregates in `order_by`. It needs no arguments. */
 export function computedAggregateNamed(name: string, table: Table, names: Names): ComputedRows | undefined {
   if (isColumn(table, name, names.naming) || table.relationshipsByName.has(name)) return undefined
-  return computedRows(names, table).find((field) => aggregateName(field.name, names) === name)
+  return computedRows(names, table).find(({ name: field, gives }) => gives.many && aggregateName(field, names) === name)
 }
 
-type ComputedRows = ComputedField & { readonly gives: { readonly table: TableRef } }
+type ComputedRows = ComputedField & { readonly gives: { readonly table: TableRef; readonly many: boolean } }
 /** Returns the computed fields that are rows and need no arguments. */
 export const computedRows = (names: Names, table: Table): readonly ComputedRows[] =>
   names.computedFields(table).flatMap((field) => {
     const { gives } = field
-    return 'table' in gives && gives.many && needsNothing(field.arguments) ? [{ ...field, gives }] : []
+    return 'table' in gives && needsNothing(field.arguments) ? [{ ...field, gives }] : []
   })
 
 /** Returns the keys of `order_by` for columns with full-text search, such as `title_rank`, with the names of the columns. */

@@ -171,15 +171,17 @@ export class Registry {
     return all.filter(({ name }) => this.keep(name))
   }
 
-  /** Returns the fields of `order_by` for aggregates of computed rows. */
-  computedAggregates(table: Table): readonly { readonly name: string; readonly table: Table }[] {
+  /** Returns the fields of conditions on computed rows, and of `order_by` for aggregates of them. */
+  computedRows(table: Table): readonly RelatedField[] {
     if (!this.modern) return []
-    return computedRows(this.names, table).flatMap(({ name, gives }) => {
+    const all = computedRows(this.names, table).flatMap(({ name, gives }): RelatedField[] => {
       const remote = this.names.table(gives.table, 'select', '$')
-      const field = aggregateName(name, this.names)
-      const isShown = isGraphqlName(name) && this.keep(field) && this.exposed.nameOf(remote) !== undefined
-      return isShown && this.names.mayAggregate(remote) ? [{ name: field, table: remote }] : []
+      if (!isGraphqlName(name) || this.exposed.nameOf(remote) === undefined) return []
+      const field = { name, gives: gives.many ? 'array' : 'object', table: remote } as const
+      const aggregate = { name: aggregateName(name, this.names), gives: 'aggregate', table: remote } as const
+      return gives.many && this.names.mayAggregate(remote) ? [field, aggregate] : [field]
     })
+    return all.filter(({ name }) => this.keep(name))
   }
 
   /** Returns the fields of array relationships as connections. */

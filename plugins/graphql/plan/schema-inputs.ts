@@ -132,6 +132,9 @@ export class SchemaInputs {
     for (const { name, type } of this.registry.comparable(table)) {
       if (!COMBINATORS.has(name)) fields[name] = { type: this.comparison(type) }
     }
+    for (const { name, gives, table: remote } of this.registry.computedRows(table)) {
+      if (gives !== 'aggregate') fields[name] ??= { type: this.boolExp(remote) }
+    }
     return fields
   }
 
@@ -230,8 +233,8 @@ export class SchemaInputs {
         if (gives === 'object') fields[name] ??= { type: this.orderBy(remote) }
         if (gives === 'aggregate') fields[name] ??= { type: this.aggregateOrderBy(remote) }
       }
-      for (const { name, table: remote } of this.registry.computedAggregates(table)) {
-        fields[name] ??= { type: this.aggregateOrderBy(remote) }
+      for (const { name, gives, table: remote } of this.registry.computedRows(table)) {
+        if (gives === 'aggregate') fields[name] ??= { type: this.aggregateOrderBy(remote) }
       }
       for (const key of rankKeys(table, this.registry.names).keys()) {
         if (isGraphqlName(key) && this.registry.keep(key)) fields[key] ??= { type: this.rank() }

@@ -108,6 +108,7 @@ export class Candidates {
           for (const branch of part.of) this.addRows(ref, [branch], [], joined)
           break
         case 'exists':
+          if (part.from) break
           // Either table may be read first.
           this.addColumns(
             table,

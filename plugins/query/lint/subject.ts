@@ -4,6 +4,7 @@ import {
   isObject,
   type JsonObject,
   type RolePermissions,
+  rootColumns,
   type Table,
   tableKey,
   tableName,
@@ -84,7 +85,7 @@ export function ownColumns(exp: BoolExp): ReadonlySet<string> {
       return new Set([exp.column, exp.to])
     case 'exists':
     case 'aggregate':
-      return new Set(exp.on.map(([own]) => own))
+      return new Set([...exp.on.map(([own]) => own), ...rootColumns(exp)])
     case 'sorted':
     case 'unknown':
     case 'known':

@@ -1,4 +1,4 @@
-import type { Data, Operation, Schema } from 'rowhouse'
+import type { Data, Editor, Operation, Schema } from 'rowhouse'
 import { type Json, type JsonObject, liftTableRef, type TableRef } from 'rowhouse/plan'
 import { anything, args, comment, type Comment, metadataOperation, tableOf, tableSchema, text } from './operation.js'
 
@@ -17,17 +17,30 @@ export function functionOperations(data: Data): Record<string, Operation> {
       args({ function: tableSchema, role: text }),
       (edit, { function: name, role }) => edit.permitFunction(functionOf(name), role, may),
     )
+  const track = metadataOperation<Json>(
+    data,
+    functionSchema({ configuration: anything, comment }),
+    async (edit, value) => {
+      const { function: name, configuration = null, comment = null } = objectForm(value)
+      const ref = functionOf(name)
+      await edit.trackFunction({ ref, configuration, comment: comment as Comment })
+      edit.refuseTakenField(ref)
+    },
+  )
+  const customize = (edit: Editor, table: Json, configuration: Json, place?: string): void => {
+    edit.customize(tableOf(table), configuration, '$.args', place)
+    edit.refuseTakenNames(tableOf(table), place)
+  }
+  const customFields = metadataOperation<{ table: Json } & JsonObject>(
+    data,
+    args({ table: tableSchema, custom_root_fields: anything, custom_column_names: anything }, [
+      'custom_root_fields',
+      'custom_column_names',
+    ]),
+    (edit, { table, ...configuration }) => customize(edit, table, configuration, '$.args'),
+  )
   return {
-    track_function: metadataOperation<Json>(
-      data,
-      functionSchema({ configuration: anything, comment }),
-      async (edit, value) => {
-        const { function: name, configuration = null, comment = null } = objectForm(value)
-        const ref = functionOf(name)
-        await edit.trackFunction({ ref, configuration, comment: comment as Comment })
-        edit.refuseTakenField(ref)
-      },
-    ),
+    track_function: { ...track, version2: track },
     untrack_function: metadataOperation<Json>(data, functionSchema({}), (edit, value) =>
       edit.untrackFunction(functionOf(objectForm(value)['function'])),
     ),
@@ -47,11 +60,9 @@ export function functionOperations(data: Data): Record<string, Operation> {
     set_table_customization: metadataOperation<{ table: Json; configuration: Json }>(
       data,
       args({ table: tableSchema, configuration: anything }),
-      (edit, { table, configuration }) => {
-        edit.customize(tableOf(table), configuration)
-        edit.refuseTakenNames(tableOf(table))
-      },
+      (edit, { table, configuration }) => customize(edit, table, configuration),
     ),
+    set_table_custom_fields: { ...customFields, version2: customFields },
   }
 }
 

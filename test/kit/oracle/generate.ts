@@ -188,8 +188,10 @@ export function generateExp(
   depth: number,
   trusted: boolean,
   columns: readonly string[] = COLUMNS,
+  /** Columns of the row that the whole condition is about. */
+  root = columns,
 ): Exp {
-  const again = (name = table, inner = columns) => generateExp(random, model, name, depth - 1, trusted, inner)
+  const again = (name = table, inner = columns) => generateExp(random, model, name, depth - 1, trusted, inner, root)
   const kind = random.below(depth > 0 ? 10 : 4)
   if (kind === 4 || kind === 5)
     return { [random.pick(['$and', '$or'])]: Array.from({ length: random.below(3) }, () => again()) }
@@ -200,7 +202,11 @@ export function generateExp(
   }
   const column = random.pick(columns)
   if (INTS.includes(column) && random.chance(15)) {
-    return { [column]: { [random.pick(['$ceq', '$cne', '$cgt', '$clt', '$cgte', '$clte'])]: random.pick(INTS) } }
+    const operator = random.pick(['$ceq', '$cne', '$cgt', '$clt', '$cgte', '$clte'])
+    const other = random.pick(INTS)
+    const outer = INTS.filter((each) => root.includes(each))
+    const to = random.pick([other, [other], ['$', random.pick(outer.length > 0 ? outer : INTS)]])
+    return { [column]: { [operator]: to } }
   }
   if (random.chance(15)) return { [column]: { $is_null: random.chance(50) } }
   const value = (): Value => {

@@ -48,11 +48,24 @@ export interface Caller {
 }
 const USER_ID = 'X-Service-User-Id'
 
-/** @param role whose eyes: undefined in a permission, which is trusted */
-export function evaluate(model: Model, table: TableModel, row: Row, exp: Exp, caller: Caller, role?: string): Truth {
+/**
+ * @param role whose eyes: undefined in a permission, which is trusted
+ * @param outer the row that the whole condition is about, as the role sees it
+ */
+export function evaluate(
+  model: Model,
+  table: TableModel,
+  row: Row,
+  exp: Exp,
+  caller: Caller,
+  role?: string,
+  outer?: Row,
+): Truth {
+  const shown = role === undefined ? row : seen(model, table, row, caller)
+  const root = outer ?? shown
   return all(
     Object.entries(exp).map(([key, value]) => {
-      const inner = (part: unknown) => evaluate(model, table, row, part as Exp, caller, role)
+      const inner = (part: unknown) => evaluate(model, table, row, part as Exp, caller, role, root)
       if (key === '$and') return all((value as unknown[]).map(inner))
       if (key === '$or') return any((value as unknown[]).map(inner))
       if (key === '$not') {
@@ -62,10 +75,11 @@ export function evaluate(model: Model, table: TableModel, row: Row, exp: Exp, ca
       const relation = table.relations[key]
       if (relation) {
         return related(model, relation, row, caller, role).some(
-          (other) => evaluate(model, model[relation.table] as TableModel, other, value as Exp, caller, role) === true,
+          (other) =>
+            evaluate(model, model[relation.table] as TableModel, other, value as Exp, caller, role, root) === true,
         )
       }
-      return operators(role === undefined ? row : seen(model, table, row, caller), key, value, caller)
+      return operators(shown, key, value, caller, root)
     }),
   )
 }
@@ -127,15 +141,18 @@ export function seen(model: Model, table: TableModel, row: Row, caller: Caller):
   )
 }
 
-function operators(row: Row, column: string, value: unknown, caller: Caller): Truth {
-  if (value === null || typeof value !== 'object') return compare('$eq', row, column, value as Value, caller)
-  return all(Object.entries(value).map(([op, to]) => compare(op, row, column, to as Value, caller)))
+function operators(row: Row, column: string, value: unknown, caller: Caller, root: Row): Truth {
+  if (value === null || typeof value !== 'object') return compare('$eq', row, column, value as Value, caller, root)
+  return all(Object.entries(value).map(([op, to]) => compare(op, row, column, to as Value, caller, root)))
 }
 
-function compare(op: string, row: Row, column: string, to: Value | readonly Value[], caller: Caller): Truth {
+function compare(op: string, row: Row, column: string, to: Value | readonly Value[], caller: Caller, root: Row): Truth {
   const left = row[column] as Value
   if (op === '$is_null') return (left === null) === to
-  if (op.startsWith('$c')) return sql(`$${op.slice(2)}`, left, row[to as string] as Value)
+  if (op.startsWith('$c')) {
+    const [first, second] = [to].flat() as string[]
+    return sql(`$${op.slice(2)}`, left, (second === undefined ? row[first as string] : root[second]) as Value)
+  }
   if (op === '$in' || op === '$nin') {
     const list = to as readonly Value[]
     const parts = list.map((each): Truth => (each === null ? left === null : sql('$eq', left, value(each, caller))))
@@ -180,18 +197,21 @@ export const any = (truths: readonly Truth[]): Truth =>
   truths.includes(true) ? true : truths.includes(null) ? null : false
 
 /** Names that a client uses in a condition must be those that its role may select. */
-export function checkNames(model: Model, table: TableModel, exp: Exp, role: string): void {
+export function checkNames(model: Model, table: TableModel, exp: Exp, role: string, root = table): void {
   for (const [key, value] of Object.entries(exp)) {
-    if (key === '$and' || key === '$or') (value as Exp[]).forEach((part) => checkNames(model, table, part, role))
-    else if (key === '$not') checkNames(model, table, value as Exp, role)
+    if (key === '$and' || key === '$or') (value as Exp[]).forEach((part) => checkNames(model, table, part, role, root))
+    else if (key === '$not') checkNames(model, table, value as Exp, role, root)
     else if (table.relations[key]) {
       const remote = model[(table.relations[key] as Relation).table] as TableModel
       if (role !== 'admin' && !remote.permissions[role]?.select) throw new Refused(`relationship ${key}`)
-      checkNames(model, remote, value as Exp, role)
+      checkNames(model, remote, value as Exp, role, root)
     } else {
       selectable(table, role, [key])
       if (value !== null && typeof value === 'object') {
-        for (const [op, to] of Object.entries(value)) if (op.startsWith('$c')) selectable(table, role, [to as string])
+        for (const [op, to] of Object.entries(value)) {
+          const [first, second] = [to].flat() as string[]
+          if (op.startsWith('$c')) selectable(second === undefined ? table : root, role, [second ?? (first as string)])
+        }
       }
     }
   }

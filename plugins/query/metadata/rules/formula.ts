@@ -42,6 +42,7 @@ export function formulaOf(exp: BoolExp, space: Space): Formula {
       return (read) => choose(read(variable), variable, FALSE, TRUE)
     }
     case 'exists': {
+      if (exp.from) return opaque(exp, space)
       const variable = relatedRows(exp, space)
       return (read) => choose(read(variable), variable, FALSE, TRUE)
     }
@@ -175,7 +176,7 @@ function pointOf(column: ColumnSpace, to: Operand): readonly Point[] | undefined
 /** Translates a comparison of a column with itself. */
 function comparedWithItself(exp: Extract<BoolExp, { kind: 'columns' }>, space: Space): Formula | undefined {
   const type = space.table?.columnsByName.get(exp.column)?.type
-  if (exp.column !== exp.to || exp.schema !== undefined || !type || !isOrdered(type)) return undefined
+  if (exp.column !== exp.to || exp.up || exp.schema !== undefined || !type || !isOrdered(type)) return undefined
   const isNull = space.isNull(exp)
   const isMet = exp.op === 'eq' || exp.op === 'gte' || exp.op === 'lte'
   return (read) => choose(read(isNull), isNull, isMet ? TRUE : FALSE, UNKNOWN)

@@ -119,7 +119,8 @@ function conditionsOf(path: readonly string[], part: JsonObject): readonly Condi
     const value = part[key]
     const isOperator = key.startsWith('$')
     if (isOperator) {
-      return path.length === 0 || value === null || /^\$(and|or|not|exists|cast)$/.test(key)
+      const isOther = /^\$c(eq|ne|neq|gt|lt|gte|lte)$/.test(key) && typeof value !== 'string'
+      return path.length === 0 || value === null || isOther || /^\$(and|or|not|exists|cast)$/.test(key)
         ? undefined
         : [{ path, operator: key, text: operandText(value) }]
     }
