@@ -428,3 +428,69 @@ t.test('a column has only the operators of its type', async (t) => {
   t.same(namesOf(body.data.order), ['at', 'id', 'name', 'name_rank', 'net', 'path', 'span'])
   t.same(namesOf(body.data.point), ['_is_null'])
 })
+
+t.test('a variable for a pattern has the type of the column, or String', async (t) => {
+  const server = await tableOf(
+    t,
+    `${TEXTS}; alter table thing add code char(4) default 'Shoe', add flag bool default true`,
+  )
+  await server.must('create_array_relationship', {
+    table: 'thing',
+    name: 'same',
+    using: { manual_configuration: { remote_table: 'thing', column_mapping: { org: 'org' } } },
+  })
+  const ask = async (query: string, variables: object, path = '/v1/graphql') =>
+    (await server.fetch(path, { method: 'POST', body: JSON.stringify({ query, variables }) })).body
+  const where = (of: string) => `where: {${of}}, order_by: {id: asc}`
+  for (const [column, type] of [
+    ['name', 'citext'],
+    ['code', 'bpchar'],
+    ['title', 'String'],
+  ] as const) {
+    for (const operator of [
+      '_like',
+      '_nlike',
+      '_ilike',
+      '_nilike',
+      '_similar',
+      '_nsimilar',
+      '_regex',
+      '_iregex',
+      '_nregex',
+      '_niregex',
+    ]) {
+      const answers = []
+      for (const given of new Set([type, `${type}!`, 'String', 'String!'])) {
+        const query = `query ($q: ${given}) { thing(${where(`${column}: {${operator}: $q}`)}) { id } }`
+        answers.push(await ask(query, { q: 'sh%' }))
+      }
+      t.ok(answers[0].data, JSON.stringify(answers[0]))
+      for (const answer of answers) t.same(answer, answers[0], `${column} ${operator}`)
+    }
+    for (const given of [type, 'String']) {
+      const query = `query ($q: ${given}!, $l: [${given}!]!) { thing(${where(`${column}: {_eq: $q, _in: $l}`)}) { id } }`
+      t.ok((await ask(query, { q: 'Shoe', l: ['Shoe'] })).data, `${column} ${given}`)
+    }
+  }
+  t.match(await ask('query ($q: String!) { thing(where: {name: {_like: $q}}) { id } }', { q: 5 }), { errors: [{}] })
+  for (const [type, column] of [
+    ['Int', 'name'],
+    ['bpchar', 'name'],
+    ['String', 'id'],
+    ['citext', 'title'],
+  ]) {
+    const query = `query ($q: ${type}!) { thing(where: {${column}: {_eq: $q}}) { id code name } }`
+    t.match(await ask(query, { q: 'x' }), { errors: [{ message: /in position expecting/ }] }, query)
+  }
+  t.match(await ask('query ($q: String) { thing_by_pk(id: $q) { id } }', { q: 'x' }), {
+    errors: [{ message: /in position expecting/ }],
+  })
+
+  const names = ['and', 'or'].map((fn) => `thing_select_column_thing_aggregate_bool_exp_bool_${fn}_arguments_columns`)
+  for (const [i, name] of names.entries()) {
+    const fn = ['bool_and', 'bool_or'][i]
+    const query = `query ($c: ${name}!) { thing(${where(`same_aggregate: {${fn}: {arguments: $c, predicate: {_eq: true}}}`)}) { id } }`
+    t.same(await ask(query, { c: 'flag' }), { data: { thing: [1, 2, 3, 4].map((id) => ({ id })) } })
+    t.match(await ask(query, { c: 'name' }), { errors: [{ message: /enum/ }] })
+  }
+})

@@ -67,7 +67,7 @@ const HOSTILE = [
   'x_sum_fields',
   'x_append_input',
   'x_delete_key_input',
-  'x_boolean_column',
+  'x_select_column_x_aggregate_bool_exp_bool_and_arguments_columns',
   'x_scalar',
   'insert_x',
   'insert_x_one',

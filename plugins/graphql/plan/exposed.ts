@@ -219,7 +219,6 @@ const MODERN_SUFFIXES = [
   ...[...NUMERIC_FUNCTIONS, 'max', 'min'].flatMap((fn) => [`_${fn}_fields`, `_${fn}_order_by`]),
   '_select_column',
   '_update_column',
-  '_boolean_column',
   '_constraint',
   '_on_conflict',
   '_updates',
@@ -231,9 +230,10 @@ function endsOf(all: readonly string[]): readonly string[] {
   return [...new Set(ends)]
 }
 
-/** Names of comparison types, and of their operands. */
-const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$|^full_text_(query|rank)$/
-const COMPARISON_IN_CAMEL = /(Comparison|Cast)Exp$|^FullText(Query|Rank)$/
+/** Names of comparison types, of their operands, and of what they contain. */
+const COMPARISON =
+  /_(comparison|cast)_exp$|_aggregate_bool_exp_bool_(and|or)_arguments_columns$|^st_d_within_(geography_)?input$|^full_text_(query|rank)$/
+const COMPARISON_IN_CAMEL = /(Comparison|Cast)Exp$|AggregateBoolExpBool(And|Or)ArgumentsColumns$|^FullText(Query|Rank)$/
 
 const RELAY_SUFFIXES = [...MODERN_SUFFIXES, 'Connection', 'Edge']
 const RELAY_TYPES = ['Node', 'PageInfo']

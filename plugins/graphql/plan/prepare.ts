@@ -4,11 +4,16 @@ import {
   type FieldNode,
   type GraphQLError,
   type GraphQLInputType,
+  GraphQLList,
+  GraphQLNonNull,
+  type GraphQLScalarType,
   type GraphQLSchema,
+  GraphQLString,
   isEnumType,
   isInputObjectType,
   isListType,
   isNonNullType,
+  isScalarType,
   Kind,
   NoUnusedVariablesRule,
   type OperationDefinitionNode,
@@ -18,7 +23,9 @@ import {
   typeFromAST,
   type TypeNode,
   validate,
+  type ValidationRule,
   type ValueNode,
+  VariablesInAllowedPositionRule,
   visit,
 } from 'graphql'
 import { at, type Json, type Names, ServiceError, serviceError } from 'rowhouse/plan'
@@ -162,7 +169,30 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
 
 /** Variables may be unused if the document has operations that are not run. */
 const rules = ({ ast }: Document) =>
-  ast.definitions.length > 1 ? specifiedRules.filter((rule) => rule !== NoUnusedVariablesRule) : specifiedRules
+  ast.definitions.length > 1 ? RULES.filter((rule) => rule !== NoUnusedVariablesRule) : RULES
+
+/** Accepts a variable of type String wherever a text such as citext is expected. */
+const fittingVariables: ValidationRule = (context) => {
+  const isString = ({ variableDefinitions = [] }: OperationDefinitionNode, name: string): boolean => {
+    let type = variableDefinitions.find(({ variable }) => variable.name.value === name)?.type
+    while (type && type.kind !== Kind.NAMED_TYPE) type = type.type
+    return type?.name.value === GraphQLString.name
+  }
+  const asString = (type: GraphQLInputType): GraphQLInputType => {
+    if (isNonNullType(type)) return new GraphQLNonNull(asString(type.ofType) as GraphQLScalarType)
+    if (isListType(type)) return new GraphQLList(asString(type.ofType as GraphQLInputType))
+    return isScalarType(type) && type.extensions['isText'] === true ? GraphQLString : type
+  }
+  const getRecursiveVariableUsages: typeof context.getRecursiveVariableUsages = (operation) =>
+    context.getRecursiveVariableUsages(operation).map((usage) => {
+      const { type, node } = usage
+      return type && isString(operation, node.name.value) ? { ...usage, type: asString(type) } : usage
+    })
+  return VariablesInAllowedPositionRule(
+    Object.create(context, { getRecursiveVariableUsages: { value: getRecursiveVariableUsages } }),
+  )
+}
+const RULES = specifiedRules.map((rule) => (rule === VariablesInAllowedPositionRule ? fittingVariables : rule))
 
 /** The alpha dialect supports neither fragments nor introspection. */
 function refuseUnsupported({ ast, operation }: Document): void {

@@ -136,7 +136,8 @@ export class Registry {
     if (builtIn) return builtIn
     while (this.exposed.isTaken(name)) name += '_scalar'
     const values = this.exposed.valuesOf(type)
-    return this.once<Leaf>(name, () => (values ? dataEnum(name, values) : new GraphQLScalarType({ name })))
+    const extensions = { isText: type.kind === 'text' }
+    return this.once<Leaf>(name, () => (values ? dataEnum(name, values) : new GraphQLScalarType({ name, extensions })))
   }
 
   /** Returns the name of a type of a table. */

@@ -153,8 +153,11 @@ export class SchemaInputs {
       const flags = names.columns(table).filter(({ name, type }) => type.kind === 'bool' && isEnumName(name))
       const count = part('count', INT4, this.columnList(table))
       if (flags.length === 0) return typed({ count })
-      const flag = required(this.registry.enum(this.registry.nameOf(table, '_boolean_column'), flags))
-      return typed({ count, bool_and: part('bool_and', BOOL, flag), bool_or: part('bool_or', BOOL, flag) })
+      const flag = (fn: 'bool_and' | 'bool_or') => {
+        const suffix = `_select_column_${this.registry.nameOf(table)}_aggregate_bool_exp_${fn}_arguments_columns`
+        return part(fn, BOOL, required(this.registry.enum(this.registry.nameOf(table, suffix), flags)))
+      }
+      return typed({ count, bool_and: flag('bool_and'), bool_or: flag('bool_or') })
     })
   }
 
@@ -182,6 +185,9 @@ export class SchemaInputs {
   private operand(operator: string, left: SqlType, right: SqlType): GraphQLInputType {
     if (operator === 'st_d_within' || operator === 'st_3d_d_within') return this.near(left)
     if (right.search) return this.search()
+    // Patterns have the type of the column, such as citext.
+    if (this.registry.modern && left.kind === 'text' && right.kind === 'text' && !left.labels)
+      return this.registry.value(left)
     const whole = left.kind === 'array' && left.name === right.name
     return right.kind === 'array' && right.element && !whole
       ? list(this.registry.value(right.element))
