@@ -1,6 +1,7 @@
 import pg from 'pg'
 import t from 'tap'
 import { survey } from '../../core/catalog/survey.js'
+import { toOne } from '../../plugins/query/metadata/relationship-names.js'
 import { freshDatabase } from '../kit/database.js'
 
 t.test('a survey names the reason when the database login may not use a table', async (t) => {
@@ -24,4 +25,44 @@ t.test('a survey names the reason when the database login may not use a table', 
       ['shut.open', closed],
     ],
   )
+})
+
+t.test('the singular of a name is a word', async (t) => {
+  const singulars: Readonly<Record<string, string>> = {
+    artist_meta: 'artist_meta',
+    edit_data: 'edit_data',
+    metadata: 'metadata',
+    quota: 'quota',
+    pizzas: 'pizza',
+    media: 'medium',
+    criteria: 'criterion',
+    sms: 'sms',
+    gps: 'gps',
+    gas: 'gas',
+    dns: 'dns',
+    user_ids: 'user_id',
+    atlas: 'atlas',
+    sleeves: 'sleeve',
+    reserves: 'reserve',
+    valves: 'valve',
+    olives: 'olive',
+    nerves: 'nerve',
+    book_shelves: 'book_shelf',
+    Wives: 'Wife',
+    halves: 'half',
+    order_lines: 'order_line',
+    OrderStatuses: 'OrderStatus',
+    CATEGORIES: 'CATEGORY',
+    addresses: 'address',
+    analyses: 'analysis',
+    cookies: 'cookie',
+    caches: 'cache',
+    heroes: 'hero',
+    indexes: 'index',
+    people: 'person',
+    news: 'news',
+    status: 'status',
+  }
+  const found = Object.keys(singulars).map((table) => [table, toOne({ columns: ['a', 'b'], table, words: {} })[0]])
+  t.strictSame(Object.fromEntries(found), singulars)
 })

@@ -141,6 +141,40 @@ t.test('whoever may insert may ignore conflicts', async (t) => {
   )
 })
 
+t.test('sorting by aggregates that a role may not read is reported', async (t) => {
+  const may = (role: string, more: object = {}) => ({ role, permission: { columns: ['id'], filter: {}, ...more } })
+  const { report } = mapMetadata(
+    source({
+      tables: [
+        {
+          table: 'author',
+          array_relationships: [
+            {
+              name: 'notes',
+              using: { foreign_key_constraint_on: { table: { schema: 'app', name: 'note' }, column: 'by' } },
+            },
+            {
+              name: 'twins',
+              using: { manual_configuration: { remote_table: 'author', column_mapping: { id: 'id' } } },
+            },
+          ],
+          select_permissions: [may('user', { allow_aggregations: true }), may('guest'), may('clerk')],
+        },
+        {
+          table: { schema: 'app', name: 'note' },
+          object_relationships: [{ name: 'author', using: { foreign_key_constraint_on: 'by' } }],
+          select_permissions: [may('user'), may('clerk', { allow_aggregations: true }), may('other')],
+        },
+      ],
+    }),
+  )
+
+  t.same(
+    report.notes.filter(({ kind }) => kind === 'order_by by aggregates').map(({ name }) => name),
+    ['author.notes.user', 'author.twins.guest', 'author.twins.clerk'],
+  )
+})
+
 t.test('relationships, names, computed fields and functions', async (t) => {
   const manual = (more: object) => ({
     manual_configuration: { remote_table: { schema: 'app', name: 'a' }, column_mapping: { x: 'y' }, ...more },

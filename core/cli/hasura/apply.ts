@@ -3,7 +3,7 @@ import { isObject } from '../../plan/encode.js'
 import type { TableRef } from '../../plan/ir.js'
 import { ident, join, type Sql, sql, tableText } from '../../sql/text.js'
 import { type Ask, Refusal } from '../temporary-server.js'
-import { labelOf, listOf, type Metadata, objects, textOf } from './metadata.js'
+import { labelOf, listOf, type Metadata, objects, remoteOf, textOf } from './metadata.js'
 import type { Report } from './report.js'
 
 /**
@@ -49,7 +49,7 @@ async function removeMissingTables(ask: Ask, metadata: Metadata, report: Report)
   for (const table of metadata.tables) {
     for (const key of ['object_relationships', 'array_relationships']) {
       const rows = table[key] as JsonObject[]
-      for (const { name } of rows.filter((row) => isMissing(targetOf(row) ?? table['table']))) {
+      for (const { name } of rows.filter((row) => isMissing(remoteOf(row) ?? table['table']))) {
         const label = `${labelOf(table['table'])}.${textOf(name)}`
         report.refused.push({
           kind: 'relationship',
@@ -57,7 +57,7 @@ async function removeMissingTables(ask: Ask, metadata: Metadata, report: Report)
           reason: 'the other table does not exist in the database',
         })
       }
-      replaceList(rows, (row) => !isMissing(targetOf(row) ?? table['table']))
+      replaceList(rows, (row) => !isMissing(remoteOf(row) ?? table['table']))
     }
   }
 }
@@ -67,13 +67,6 @@ const refOf = (name: Json | undefined): TableRef =>
     ? { schema: textOf(name['schema']), name: textOf(name['name']) }
     : { schema: 'public', name: textOf(name) }
 const keyOf = (name: Json | undefined): string => Object.values(refOf(name)).join('\0')
-
-/** Returns the other table of a relationship, if the definition names it. */
-function targetOf({ using }: JsonObject): Json | undefined {
-  const { foreign_key_constraint_on: foreign, manual_configuration: manual } = using as JsonObject
-  if (isObject(manual)) return manual['remote_table']
-  return isObject(foreign) ? foreign['table'] : undefined
-}
 
 function replaceList<T>(list: T[], keep: (each: T) => boolean): void {
   list.splice(0, list.length, ...list.filter(keep))

@@ -5,7 +5,7 @@ import { ROLE_NAME } from '../../session.js'
 import { mapPermission, type PermissionType } from './map-permission.js'
 import { mapRequests } from './map-requests.js'
 import { denyConflicts, mapRoles } from './map-roles.js'
-import { labelOf, listOf, mapName, type Metadata, objects, textOf } from './metadata.js'
+import { labelOf, listOf, mapName, type Metadata, objects, remoteOf, textOf } from './metadata.js'
 import { Report } from './report.js'
 
 export interface Mapped {
@@ -45,6 +45,7 @@ export function mapMetadata(given: JsonObject, only?: string, anonymous?: string
   for (const [key, value] of Object.entries(given)) leaveTop(key, value, report)
   mapRequests(given, metadata, report)
   noteRoles(metadata, report)
+  noteOrders(metadata, report)
   if (report.graphql['inferFunctionPermissions'] === true) {
     report.note(
       'function',
@@ -53,6 +54,27 @@ export function mapMetadata(given: JsonObject, only?: string, anonymous?: string
     )
   }
   return { metadata, report }
+}
+
+/** Notes the aggregates by which a role sorts in Hasura, and not here. */
+function noteOrders({ tables }: Metadata, report: Report): void {
+  const selects = (table: JsonObject | undefined) => objects(table?.['select_permissions'])
+  const byName = new Map(tables.map((table) => [labelOf(table['table']), table]))
+  for (const table of tables) {
+    const roles = new Set(selects(table).map(({ role }) => textOf(role)))
+    for (const relationship of objects(table['array_relationships'])) {
+      const remote = byName.get(labelOf(remoteOf(relationship) ?? null))
+      for (const { role, permission } of selects(remote)) {
+        if (!roles.has(textOf(role)) || (permission as JsonObject)['allow_aggregations'] === true) continue
+        const name = `${labelOf(table['table'])}.${textOf(relationship['name'])}.${textOf(role)}`
+        report.note(
+          'order_by by aggregates',
+          name,
+          'needs allow_aggregations of the other table, which Hasura does not',
+        )
+      }
+    }
+  }
 }
 
 const SOURCE_KEYS = new Set(['name', 'kind', 'tables', 'functions', 'configuration', 'customization'])

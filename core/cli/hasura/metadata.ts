@@ -25,3 +25,10 @@ export const textOf = (value: Json | undefined): string =>
   typeof value === 'string' ? value : JSON.stringify(value ?? null)
 export const listOf = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? value : [])
 export const objects = (value: Json | undefined): readonly JsonObject[] => listOf(value).filter(isObject)
+
+/** Returns the other table of a relationship, if the definition names it. */
+export function remoteOf({ using }: JsonObject): Json | undefined {
+  const { foreign_key_constraint_on: foreign, manual_configuration: manual } = using as JsonObject
+  if (isObject(manual)) return manual['remote_table']
+  return isObject(foreign) ? foreign['table'] : undefined
+}

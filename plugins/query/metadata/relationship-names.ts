@@ -1,5 +1,6 @@
-import { pluralize, singularize } from 'inflection'
+import { pluralize } from 'inflection'
 import { isLongName } from 'rowhouse/plan'
+import { singularOf } from './singular.js'
 
 /** Other words for the rows of a table than those that are derived from its name. */
 export interface Words {
@@ -21,7 +22,7 @@ export interface End {
  * (`customer_id`: `customer`), the singular of the other table.
  */
 export function toOne({ columns, table, words }: End): readonly string[] {
-  const singular = words.singular ?? inflected(table, singularize)
+  const singular = words.singular ?? inflected(table, singularOf)
   const stem = columns.length === 1 ? withoutSuffix(columns[0] as string) : undefined
   return [...(stem === undefined ? [] : [stem]), singular, by(singular, columns)]
 }
@@ -34,7 +35,7 @@ export function toMany({ columns, table, words }: End, isOnly: boolean): readonl
 
 /** Returns the names for the only row that refers to this one. @param isOnly whether its table does so by one key only */
 export function backToOne({ columns, table, words }: End, isOnly: boolean): readonly string[] {
-  const singular = words.singular ?? inflected(table, singularize)
+  const singular = words.singular ?? inflected(table, singularOf)
   return [...(isOnly ? [singular] : []), by(singular, columns)]
 }
 
