@@ -174,7 +174,7 @@ function mapTable(given: JsonObject, report: Report): JsonObject {
   const configuration = mapConfiguration(given['configuration'], name, report)
   if (configuration) table['configuration'] = configuration
   for (const key of RELATIONSHIPS) {
-    table[key] = objects(given[key]).map((each) => mapRelationship(each, name, report))
+    table[key] = objects(given[key]).map(mapRelationship)
   }
   for (const { name: field, definition } of objects(given['computed_fields'])) {
     if (isObject(definition) && !isEmpty(definition['session_argument'] ?? null)) {
@@ -213,17 +213,15 @@ function mapRole(type: PermissionType, given: JsonObject) {
   return mapPermission(type, isObject(given['permission']) ? given['permission'] : {})
 }
 
-function mapRelationship(given: JsonObject, table: string, report: Report): JsonObject {
+function mapRelationship(given: JsonObject): JsonObject {
   const using = isObject(given['using']) ? given['using'] : {}
   const { foreign_key_constraint_on: foreign, manual_configuration: manual } = using
   const row = { name: given['name'] ?? null, ...commentOf(given) }
   if (isObject(manual)) {
     const { insertion_order: order = null, ...rest } = manual
-    if (order !== null) {
-      const why = `insertion_order ${textOf(order)} is not supported; nested inserts through it may fail`
-      report.note('relationship', `${table}.${textOf(given['name'])}`, why)
-    }
-    return { ...row, using: { manual_configuration: { ...rest, remote_table: mapName(rest['remote_table']) } } }
+    const moved = { ...rest, remote_table: mapName(rest['remote_table']) }
+    // Exports have the key with null, which says nothing.
+    return { ...row, using: { manual_configuration: order === null ? moved : { ...moved, insertion_order: order } } }
   }
   if (isObject(foreign)) {
     return { ...row, using: { foreign_key_constraint_on: { ...foreign, table: mapName(foreign['table']) } } }
