@@ -8,7 +8,7 @@ import { unexpectedPayload } from '../errors.js'
 import { LEVELS, lineNumberNow, type LogLine, type LogLines } from '../log-lines.js'
 import type { Siblings } from '../processes/siblings.js'
 import type { Schema } from '../schema.js'
-import { version } from '../version.js'
+import { build, version } from '../version.js'
 import { runWithin } from './lifecycle.js'
 import type { Loaded } from './load.js'
 import type { Applied } from './migrate.js'
@@ -66,6 +66,7 @@ export function healthOperations({
       server,
       processes: siblings.count,
       version,
+      build,
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       host: hostname(),

@@ -22,7 +22,7 @@ import { createMetrics } from '../metrics.js'
 import { alone, type Siblings } from '../processes/siblings.js'
 import type { Schema } from '../schema.js'
 import { isTracing, loadTracing } from '../tracing.js'
-import { version } from '../version.js'
+import { build, version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import type { Address } from './http-front.js'
 import { healthOperations } from './health-operations.js'
@@ -181,7 +181,7 @@ export async function startLoaded(
     if (values.database.queryTags && !isTracing()) log.warn('no query tags (database.queryTags): nothing traces')
     const metrics = createMetrics(siblings)
     const buildInfo = 'Version of the server. Always 1.'
-    metrics.gauge('build_info', buildInfo, ['version'], (gauge) => gauge.set({ version }, 1), 'max')
+    metrics.gauge('build_info', buildInfo, ['version', 'build'], (gauge) => gauge.set({ version, build }, 1), 'max')
     const held = createHeld(values.database)
     const dataDir = resolve(options.cwd, values.dataDir)
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
@@ -216,7 +216,7 @@ export async function startLoaded(
       shared,
       plugins: isWorker ? [] : loaded.plugins.map(({ plugin }) => plugin.name),
       ready: () => ready(store, shared),
-      about: async () => ({ version, database: await stateOf(store) }),
+      about: async () => ({ version, build, database: await stateOf(store) }),
     })
     closing('http', () => front.close())
     closers.push(() => shared.hooks.drain.toReversed().map((hook): Closer => ({ ...hook, step: 'drain' })))
@@ -239,6 +239,7 @@ export async function startLoaded(
     async function describeServer() {
       return {
         version,
+        build,
         node: process.version,
         database: database && (await versionOf(database)),
         plugins: loaded.plugins.map(({ plugin }) => plugin.name),

@@ -68,7 +68,8 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
   router.get('/readyz', readyz)
   router.get('/', home)
   router.get('/v1/version', async (ctx) => {
-    ctx.body = { version: (await about()).version }
+    const { version, build } = await about()
+    ctx.body = { version, build }
   })
   router.get('/metrics', async (ctx) => {
     if (!metricsToken.matches(bearer(ctx)) && !(await mayReadDetails(ctx))) {

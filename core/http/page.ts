@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs'
 /** What the page shows besides the facts of the HTTP front. */
 export interface About {
   readonly version: string
+  /** Tells builds of one version apart. */
+  readonly build: string
   readonly database: 'up' | 'down' | 'none'
   readonly links: readonly Link[]
 }

@@ -60,7 +60,7 @@ export async function httpApp(
     traffic: createTraffic(config, metrics, HELD),
     authenticate: authenticate(log),
     ready: async () => ({ ready: true, probes: [] }),
-    about: () => ({ version: '0.0.0', database: 'up', links: [] }),
+    about: () => ({ version: '0.0.0', build: 'abc', database: 'up', links: [] }),
     ...more,
   })
   const one = createRouter()

@@ -28,7 +28,7 @@ const PROMISES = {
   'metrics.metadata': 'metrics show the version of the metadata, and whether the server listens for changes',
   'metrics.outbox': 'metrics show the messages that wait, and the age of the oldest',
   'metrics.process': 'metrics describe the process, under the usual names',
-  'version.public': '/v1/version tells everybody the version',
+  'version.public': '/v1/version tells everybody the version and the build',
   'home.page': '/ is a page with plugins, routes and links, which runs no script and escapes what it shows',
   'home.json': '/ is JSON for clients that ask for it',
   'home.redirect': 'http.home redirects browsers from / to a page of a plugin that is loaded',
@@ -44,6 +44,7 @@ const TOKEN = 'metrics-token-marker'
 const probes = [{ name: 'database', ok: false, detail: 'connection refused' }]
 const about = () => ({
   version: '1.2.3',
+  build: 'abc',
   database: 'down' as const,
   links: [{ title: 'A <b>console</b>', href: '/console?a="b"' }],
 })
@@ -209,7 +210,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     await server.must('create_query_template', { name: 'all', template: { type: 'select', args: READ } })
     t.equal(await metric(server, 'metadata_version'), before + 1)
     t.equal(await metric(server, 'metadata_listening'), 1)
-    t.equal(await metric(server, 'build_info{version="0.1.0"}'), 1)
+    const { build } = (await server.bare('/v1/version')).body
+    t.equal(await metric(server, `build_info{version="0.1.0",build="${build}"}`), 1)
   },
   'metrics.outbox': async (t, server) => {
     t.equal(await metric(server, 'notify_outbox_messages{kind="sms",state="queued"}'), 1)
@@ -227,7 +229,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'version.public': async (t, server) => {
     const { status, body } = await server.bare('/v1/version')
     t.equal(status, 200)
-    t.same(body, { version: '0.1.0' })
+    t.match(body, { version: '0.1.0', build: /^[0-9a-f]{12}$/ })
+    t.same(Object.keys(body), ['version', 'build'])
   },
   'home.page': async (t) => {
     const { get } = await httpApp(t, {}, { about })

@@ -42,7 +42,7 @@ async function serve(t: Test, ...plugins: ReturnType<typeof plugin>[]) {
     traffic: createTraffic(config, metrics, HELD),
     authenticate: async () => anonymous(),
     ready: async () => ({ ready: true, probes: [] }),
-    about: () => ({ version: '0.0.0', database: 'none', links: [] }),
+    about: () => ({ version: '0.0.0', build: 'abc', database: 'none', links: [] }),
   })
   for (const each of plugins) app.use(each)
   t.teardown(() => app.close())
