@@ -63,6 +63,9 @@ interface Sample {
 }
 
 const UNCHECKED = 'it was not checked yet'
+const BEHIND = 'it is behind'
+/** Time for which a standby must be behind, or no longer be, before the log says so. */
+const STEADY_MS = 1000
 
 class Standby {
   replayed: Position = 0n
@@ -76,6 +79,12 @@ class Standby {
   /** Position of the primary after the first check. One with lost commits that the primary has overtaken never gets there. */
   goal: Position | undefined
   follows = false
+
+  /** What keeps it from being used, as the last check found it, and since when. */
+  state: string | undefined = UNCHECKED
+  since = 0
+  /** What the log says of it. */
+  logged: string | undefined = UNCHECKED
 
   /** Number of checks without an answer in a row. */
   missed = 0
@@ -124,25 +133,53 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
 
   metrics.gauge(
     'standby_lag_seconds',
-    'Upper limit of the age of the data of a standby. -1 while it cannot be used.',
+    'Upper limit of the age of the data of a standby. -1 while it is not known.',
     ['standby'],
     (gauge) => {
       for (const each of standbys) {
-        gauge.set({ standby: each.name }, problemOf(each) === undefined ? each.lagMs() / 1000 : -1)
+        const lagMs = each.lagMs()
+        gauge.set({ standby: each.name }, Number.isFinite(lagMs) ? lagMs / 1000 : -1)
       }
     },
     'max',
+  )
+  metrics.gauge(
+    'standby_usable',
+    '1 while a standby gets reads.',
+    ['standby'],
+    (gauge) => {
+      for (const each of standbys) gauge.set({ standby: each.name }, stateOf(each) === undefined ? 1 : 0)
+    },
+    'min',
   )
   const reads = metrics.counter('standby_reads_total', 'Reads by where they ran. primary: no standby was usable.', [
     'standby',
   ])
 
-  const problemOf = (standby: Standby): string | undefined => {
+  /** Returns what keeps it from being used, the same while that does not change. */
+  const stateOf = (standby: Standby): string | undefined => {
     const problem = standby.problem ?? lossOf(standby)
     if (problem !== undefined) return problem
     if (standby.database.breaker.isOpen) return 'it does not answer'
-    const lagMs = standby.lagMs()
-    return lagMs > maxLagMs ? `it is ${described(lagMs)} behind (database.maxLagMs)` : undefined
+    return standby.lagMs() > maxLagMs ? BEHIND : undefined
+  }
+  const problemOf = (standby: Standby): string | undefined => {
+    const state = stateOf(standby)
+    return state === BEHIND ? `it is ${described(standby.lagMs())} behind (database.maxLagMs)` : state
+  }
+
+  /** Logs whether a standby can be used, when that has changed. Its lag may vary around the limit, so that takes a second. */
+  function report(standby: Standby): void {
+    const state = stateOf(standby)
+    if (closed || state === UNCHECKED) return
+    const now = performance.now()
+    if (state !== standby.state) [standby.state, standby.since] = [state, now]
+    if (state === standby.logged) return
+    const isOfLag = state === BEHIND || standby.logged === BEHIND
+    if (isOfLag && now - standby.since < STEADY_MS) return
+    standby.logged = state
+    if (state === undefined) log.info({ standby: standby.name }, 'the standby can be used')
+    else log.warn({ standby: standby.name, error: problemOf(standby) }, 'the standby cannot be used')
   }
 
   const readPrimary = async (): Promise<Identity & Sample> => {
@@ -172,7 +209,6 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
   }
 
   async function checkReplay(standby: Standby): Promise<void> {
-    const before = standby.problem
     try {
       const found = await ask(standby.checks)
       standby.missed = 0
@@ -187,9 +223,7 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
       if (++standby.missed >= MAX_MISSED) for (const lost of standby.lost) lost()
       standby.problem = `it does not answer: ${error instanceof Error ? error.message : String(error)}`
     }
-    if (standby.problem === before || closed) return
-    if (standby.problem === undefined) log.info({ standby: standby.name }, 'the standby can be used')
-    else log.warn({ standby: standby.name, error: standby.problem }, 'the standby cannot be used')
+    report(standby)
   }
 
   const checkAll = coalesced(async () => {

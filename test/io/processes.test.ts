@@ -109,7 +109,7 @@ t.test('several processes serve one port', async (t) => {
       type === 'histogram' ? ['', '_bucket', '_sum', '_count'].map((end) => `${name}${end}`) : [name],
     )
     // Exists with `database.readUrls` only; see standbys.test.ts.
-    samples.push('rowhouse_standby_lag_seconds')
+    samples.push('rowhouse_standby_lag_seconds', 'rowhouse_standby_usable')
     for (const page of ['monitoring/dashboard.json', 'monitoring/alerts.yaml', 'README.md']) {
       const named = await readFile(new URL(`../../../core/deploy/${page}`, import.meta.url), 'utf8')
       const names = named.match(/\b(rowhouse_|nodejs_|process_(resident|cpu|open))\w+/g) ?? []

@@ -13,6 +13,8 @@ import { until } from '../kit/until.js'
 
 const { primary, standby } = await startPair(t)
 
+const NOTHING = 'nothing listens there: check the host and the port, and that PostgreSQL runs'
+
 t.test('check and doctor examine each standby', async (t) => {
   const other = await freshDatabase(t)
   const down = 'postgresql://app:hush@127.0.0.1:1/postgres'
@@ -34,7 +36,12 @@ t.test('check and doctor examine each standby', async (t) => {
         { ok: false, text: `standby ${standby.place}: the database is template1 instead of postgres` },
         { ok: true, text: `standby ${primary.place}: is the primary itself` },
         { ok: false, text: `standby ${new URL(other.url).host}: belongs to another system than database.url` },
-        { ok: false, text: 'standby 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1' },
+        {
+          ok: false,
+          path: '$.database.readUrls[4]',
+          hint: NOTHING,
+          text: `standby 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1: ${NOTHING}`,
+        },
       ],
     )
     t.match(
@@ -54,8 +61,17 @@ t.test('reads on a standby', async (t) => {
     insert into note values (1, 'old')`)
   const server = await testServer(t, {
     databaseUrl: primary.url,
-    config: { database: { readUrls: [standby.url], maxLagMs: patience(2000) } },
+    config: { database: { readUrls: [standby.url], maxLagMs: patience(2000) }, log: { level: 'info' } },
   })
+  const logged = async (): Promise<readonly string[]> => {
+    const { lines } = await server.must('log_lines', {})
+    const texts = lines.map(({ line }: { line: { msg: string; error?: string } }) => `${line.msg}: ${line.error ?? ''}`)
+    return texts.filter((text: string) => text.startsWith('the standby'))
+  }
+  const gauge = async (name: string): Promise<number> => {
+    const { text } = await server.fetch('/metrics')
+    return Number(new RegExp(`^rowhouse_${name}\\{standby="${standby.place}"\\} (.*)$`, 'm').exec(text)?.[1])
+  }
   await server.must('track_table', 'note')
   await server.must('track_table', 'place')
   await server.must('track_table', 'cache')
@@ -72,6 +88,7 @@ t.test('reads on a standby', async (t) => {
     return { status, detail: detail as string }
   }
   await usable()
+  t.same(await logged(), ['the standby can be used: '], 'no false warning at the start')
 
   await t.test('run there in every API, and operations of the admin do not', async (t) => {
     t.equal((await server.query('count', { table: 'note' })).text, '{"count":1}')
@@ -196,8 +213,15 @@ t.test('reads on a standby', async (t) => {
     const { status, detail } = await probe()
     t.equal(status, 200)
     t.match(detail, /^degraded: it is \d+ ms behind \(database\.maxLagMs\); at most \d+ ms and \d+ bytes behind$/)
+    t.equal(await gauge('standby_usable'), 0)
+    t.ok((await gauge('standby_lag_seconds')) > 1, 'the lag is known all the time')
+    const isLag = (text?: string) =>
+      /^the standby cannot be used: it is \d+ ms behind \(database\.maxLagMs\)$/.test(text ?? '')
+    await until('the log says so', async () => isLag((await logged()).at(-1)))
     await standby.query('select pg_wal_replay_resume()')
     await usable()
+    await until('the log says that it can be used', async () => (await logged()).at(-1) === 'the standby can be used: ')
+    t.equal(await gauge('standby_usable'), 1)
   })
 
   await t.test('go on when the standby stops, and return to it', async (t) => {
