@@ -187,6 +187,7 @@ export async function startLoaded(
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
     closing('providers', () => providers.close())
 
+    let migrated = 0
     const database = needsDatabase(loaded) ? await openMigrated() : undefined
     // The HTTP modules load slowly, so they load while the catalog is read.
     const [store, { createHost, createShared }, { createHttpFront }] = await Promise.all([
@@ -243,7 +244,7 @@ export async function startLoaded(
         node: process.version,
         database: database && (await versionOf(database)),
         plugins: loaded.plugins.map(({ plugin }) => plugin.name),
-        migrations: database && migrationSets(loaded).reduce((sum, { migrations }) => sum + migrations.length, 0),
+        migrations: database && migrated,
         processes: siblings.count,
         tracing: isTracing(),
       }
@@ -266,7 +267,7 @@ export async function startLoaded(
         for (const each of await setSessionDefaults(opened.config)) options.progress?.(`set ${each}`)
         await checkSessions(opened.config)
       }
-      await migrateAll(opened, loaded, options.progress)
+      migrated = await migrateAll(opened, loaded, options.progress)
     }
 
     async function openStore(opened: Database): Promise<Store> {
@@ -322,17 +323,18 @@ export function migrationSets({ plugins }: Loaded): readonly MigrationSet[] {
   ]
 }
 
-async function migrateAll(database: Database, loaded: Loaded, progress?: (message: string) => void): Promise<void> {
+/** @returns the number of migrations that ran */
+async function migrateAll(database: Database, loaded: Loaded, progress?: (message: string) => void): Promise<number> {
   const sets = migrationSets(loaded)
   const { isDone, isReadOnly } = await isMigrated(database, sets)
-  if (isDone) return
+  if (isDone) return 0
   if (isReadOnly)
     throw new Error(
       'the database is a standby, and needs migrations: start a server of this version on the primary first',
     )
   const client = await database.connect('migrate')
   try {
-    await migrate(client, sets, progress)
+    return (await migrate(client, sets, progress)).length
   } finally {
     await client.end()
   }
