@@ -175,7 +175,7 @@ export class Change {
 
   /** Builds the snapshot after asking PostgreSQL about the constants that it has not read in this state of the database. */
   private async judge(): Promise<Built> {
-    return (this.built = await buildJudged(this.client, this.draft))
+    return (this.built = await buildJudged(this.client, this.draft, this.build()))
   }
   /** Finds what other SQL broke before this change. */
   private async judgeBefore(): Promise<void> {
@@ -194,6 +194,8 @@ export class Change {
     const found = await refind(this.client, draft.metadata, this.found)
     // Applied only after the change is known to be allowed: later readings would trust marks of what the draft lacks.
     const apply = () => {
+      // What was refused may be readable now.
+      if (draft.judged.refused.size > 0) this.built = undefined
       this.found = found
       draft.replaceFound(found)
     }
@@ -306,9 +308,8 @@ export async function readAll(client: ClientBase, options: CatalogOptions = {}, 
   return { ...built, marks, found: { ...found, ...built.found } }
 }
 
-/** Builds a draft. Objects with constants that PostgreSQL cannot read are inconsistent. */
-async function buildJudged(client: ClientBase, draft: Draft): Promise<Built> {
-  const built = draft.build()
+/** Asks about the constants of a built draft. It is built again if PostgreSQL cannot read some: their objects are inconsistent. */
+async function buildJudged(client: ClientBase, draft: Draft, built = draft.build()): Promise<Built> {
   const { judged } = draft
   const templates = [...draft.plannedTemplates().planned.values()].flatMap(({ constants }) => constants)
   draft.judged = await judge(client, [...constantsOf(built.data), ...constantsAmong(templates)], judged)
