@@ -243,7 +243,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'variable.type': [
     ask('query ($n: Int) { author(limit: $n) { id } }', invalid(/Int/, '$.variables.n'), { variables: { n: 'one' } }),
     ask('query ($n: Int) { author(limit: $n) { id } }', invalid(/Int/, '$.variables.n'), { variables: { n: 1.5 } }),
-    ask('query ($n: Int) { author(limit: $n) { id } }', invalid(/Int/, '$.variables.n'), { variables: { n: 2 ** 31 } }),
+    ask('query ($n: Int) { author(limit: $n) { id } }', invalid(/Int/, '$.variables.n'), { variables: { n: 2 ** 63 } }),
     ask('query ($n: [Int!]) { author(where: {id: {_in: $n}}) { id } }', invalid(/Int/, '$.variables.n[1]'), {
       variables: { n: [1, 'x'] },
     }),

@@ -200,7 +200,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     {
       path: `/v1/graphql?query=${encodeURIComponent('mutation { clear_notes }')}`,
       method: 'GET',
-      expected: { status: 200, like: { errors: [{ message: /POST/ }] } },
+      expected: { status: 405, like: { errors: [{ message: /POST/ }] } },
     },
     counted('note', 2),
   ],
