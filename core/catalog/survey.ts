@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg'
 import { at, notExists } from '../errors.js'
 import type { TableRef } from '../plan/ir.js'
+import type { ForeignKey } from './catalog.js'
 import { CATALOG_SCHEMA } from './schema.js'
 
 /** What to look for. Without either: all schemas but those of PostgreSQL, of extensions and of Rowhouse. */
@@ -22,6 +23,8 @@ export interface Surveyed extends TableRef {
 export interface SurveyedTable extends Surveyed {
   /** The columns of each unique index, also those without a constraint. */
   readonly unique: readonly (readonly string[])[]
+  /** Foreign keys that all partitions have, and the table itself has not. */
+  readonly partitionKeys: readonly Omit<ForeignKey, 'name'>[]
 }
 
 /**
@@ -49,6 +52,25 @@ const IN_SCHEMAS = `case when $1::text[] is not null then n.nspname = any ($1)
       and ${extension('pg_namespace', 'n.oid')} is null
     end`
 
+const columnsOf = (table: string, numbers: string): string => `(
+      select json_agg(a.attname order by u.i)::text from unnest(${numbers}) with ordinality u(num, i)
+      join pg_attribute a on a.attrelid = ${table} and a.attnum = u.num)`
+
+/** The index on `pg_constraint (conrelid)` serves it. Constraints of the table itself have copies, whose `conparentid` is set. */
+const PARTITION_KEYS = `coalesce((
+    select json_agg(json_build_object('table', k.ref, 'columns', k.own::json, 'remoteColumns', k.other::json) order by k.own)
+    from (
+      select json_build_object('schema', m.nspname, 'name', r.relname)::jsonb as ref,
+        ${columnsOf('con.conrelid', 'con.conkey')} as own, ${columnsOf('con.confrelid', 'con.confkey')} as other
+      from pg_partition_tree(c.oid) p
+      join pg_constraint con on con.conrelid = p.relid and con.contype = 'f' and con.conparentid = 0
+      join pg_class r on r.oid = con.confrelid join pg_namespace m on m.oid = r.relnamespace
+      where p.isleaf
+      group by 1, 2, 3
+      having count(distinct con.conrelid) = (select count(*) from pg_partition_tree(c.oid) l where l.isleaf)
+    ) k
+  ), '[]')`
+
 /** The catalogs' indexes on `pg_depend (classid, objid)` and `pg_index (indrelid)` serve the subqueries. */
 const TABLES = `
 select n.nspname as schema, c.relname as name,
@@ -65,7 +87,8 @@ select n.nspname as schema, c.relname as name,
       where a.attrelid = i.indrelid and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
     from pg_index i
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null
-  ), '[]') as unique
+  ), '[]') as unique,
+  case when c.relkind = 'p' then ${PARTITION_KEYS} else '[]' end as "partitionKeys"
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p', 'v', 'm', 'f')
   and case when $2::json is not null

@@ -35,7 +35,7 @@ export function singularOf(word: string): string {
   if (SINGULAR.has(word) || (word.endsWith('a') && !PLURAL_IN_A.test(word))) return word
   if (IN_F.test(word)) return word.replace(/ves$/, 'f')
   if (IN_FE.test(word)) return word.replace(/ves$/, 'fe')
-  if (/ves$/.test(word)) return word.slice(0, -1)
+  if (word.endsWith('ves')) return word.slice(0, -1)
   const one = singularize(word)
   const isWord = /[aeiouy]/.test(one) && !/^.?[aeiou]$/.test(one)
   return isWord && [pluralize(one), `${one}s`, `${one}es`].includes(word) ? one : word

@@ -219,6 +219,15 @@ function relate(
     const route = routeOf(from, key)
     keysBetween.set(route, (keysBetween.get(route) ?? new Set()).add(idOf(key.table, pairs(key))))
   }
+  for (const { schema, name, partitionKeys } of survey.tables) {
+    for (const { table, columns, remoteColumns } of partitionKeys) {
+      const ref = tracked.get(tableKey({ schema, name }))
+      const on = columns.map((column, i) => [column, remoteColumns[i] as string] as const)
+      if (!ref || !tracked.has(tableKey(table)) || fieldsOf(edit, ref).joins.has(idOf(table, on))) continue
+      const reason = `only its partitions have it; create a relationship to "${tableName(table)}" with manual_configuration`
+      leftOut.push(leave(`foreign key ${tableName(ref)} (${columns.join(', ')})`, reason))
+    }
+  }
   const related: Related[] = []
   const create = (
     table: TableRef,
