@@ -15,7 +15,16 @@ const tests = (folder: string, ...names: readonly string[]): string[] =>
 
 /** Random tests, of which `npm test` tries a fifth. */
 const PROPERTIES = [
-  ...tests('db', 'noninterference', 'permission-oracle', 'rule-comparison', 'canary', 'reading', 'related-rows'),
+  ...tests(
+    'db',
+    'noninterference',
+    'permission-oracle',
+    'rule-comparison',
+    'canary',
+    'reading',
+    'related-rows',
+    'shadows',
+  ),
   ...filesOf('fuzz'),
 ]
 /** Providers keep the contract of their kind, and speak the protocol of each API. */

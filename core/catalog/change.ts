@@ -39,7 +39,7 @@ import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 import { type Survey, survey, type Wanted } from './survey.js'
 
 /** Advisory lock for metadata. It serializes changes by all instances. */
-const LOCK = 'select pg_advisory_xact_lock(823746211)'
+const LOCK = 'select pg_catalog.pg_advisory_xact_lock(823746211)'
 export const CHANNEL = 'svc_catalog'
 
 /** A metadata change in a transaction. */
@@ -283,7 +283,7 @@ export class Change {
 export async function announce(client: ClientBase): Promise<string> {
   const { rows } = await client.query<{ version: string }>(
     `update svc_catalog.svc_version set version = version + 1
-     returning version::text, pg_notify('${CHANNEL}', version::text)::text`,
+     returning version::text, pg_catalog.pg_notify('${CHANNEL}', version::text)::text`,
   )
   return rows[0]?.version as string
 }

@@ -35,8 +35,8 @@ export async function withEnumValues(
 async function readable(client: ClientBase, oids: readonly number[]): Promise<ReadonlySet<number>> {
   if (oids.length === 0) return new Set()
   const { rows } = await client.query<{ oid: number }>(
-    `select oid::int8::float8 as oid from pg_class
-     where oid = any($1::oid[]) and has_schema_privilege(relnamespace, 'usage') and has_table_privilege(oid, 'select')`,
+    `select oid::int8::float8 as oid from pg_catalog.pg_class
+     where oid = any($1::oid[]) and pg_catalog.has_schema_privilege(relnamespace, 'usage') and pg_catalog.has_table_privilege(oid, 'select')`,
     [oids],
   )
   return new Set(rows.map(({ oid }) => oid))

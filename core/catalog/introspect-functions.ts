@@ -130,74 +130,74 @@ function readFunction(raw: RawFunction): FoundFunction {
 const QUERY = `
 with recursive found as (
   select p.*, n.nspname, coalesce(p.proallargtypes, p.proargtypes::oid[]) as every,
-    count(*) over (partition by p.pronamespace, p.proname, p.prokind)::int as overloads
-  from json_to_recordset(current_setting('rowhouse.functions')::json) as w(schema text, name text)
-  join pg_namespace n on n.nspname = w.schema
-  join pg_proc p on p.pronamespace = n.oid and p.proname = w.name
+    pg_catalog.count(*) over (partition by p.pronamespace, p.proname, p.prokind)::int as overloads
+  from pg_catalog.json_to_recordset(pg_catalog.current_setting('rowhouse.functions')::json) as w(schema text, name text)
+  join pg_catalog.pg_namespace n on n.nspname = w.schema
+  join pg_catalog.pg_proc p on p.pronamespace = n.oid and p.proname = w.name
 ),
 function as (
   select distinct on (pronamespace, proname) * from found order by pronamespace, proname, position(prokind in 'fpaw'), oid
 ),
 own(oid, base) as (
-  select t.oid, t.oid from function join pg_type t on t.oid = prorettype or t.oid = any (every)
+  select t.oid, t.oid from function join pg_catalog.pg_type t on t.oid = prorettype or t.oid = any (every)
   union
-  select own.oid, t.typbasetype from own join pg_type t on t.oid = own.base where t.typtype = 'd'
+  select own.oid, t.typbasetype from own join pg_catalog.pg_type t on t.oid = own.base where t.typtype = 'd'
 ),
 attribute as (
   select function.oid as function, a.attnum, a.attname, a.atttypid
   from function
   join own on own.oid = function.prorettype
-  join pg_type t on t.oid = own.base
-  join pg_class c on c.oid = t.typrelid and c.relkind = 'c'
-  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  join pg_catalog.pg_type t on t.oid = own.base
+  join pg_catalog.pg_class c on c.oid = t.typrelid and c.relkind = 'c'
+  join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
 ),
 base(oid, base) as (
   select oid, base from own
   union
   select atttypid, atttypid from attribute
   union
-  select base.oid, t.typbasetype from base join pg_type t on t.oid = base.base where t.typtype = 'd'
+  select base.oid, t.typbasetype from base join pg_catalog.pg_type t on t.oid = base.base where t.typtype = 'd'
 ),
 inner_type(oid, base) as (
-  select distinct t.typelem, t.typelem from base join pg_type t on t.oid = base.base where t.typcategory = 'A'
+  select distinct t.typelem, t.typelem from base join pg_catalog.pg_type t on t.oid = base.base where t.typcategory = 'A'
   union
-  select inner_type.oid, t.typbasetype from inner_type join pg_type t on t.oid = inner_type.base where t.typtype = 'd'
+  select inner_type.oid, t.typbasetype from inner_type join pg_catalog.pg_type t on t.oid = inner_type.base where t.typtype = 'd'
 ),
 element as (
-  select inner_type.oid as of, e.* from inner_type join pg_type e on e.oid = inner_type.base and e.typtype <> 'd'
+  select inner_type.oid as of, e.* from inner_type join pg_catalog.pg_type e on e.oid = inner_type.base and e.typtype <> 'd'
 ),
 type as materialized (
-  select base.oid, json_build_object(
+  select base.oid, pg_catalog.json_build_object(
     'schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
     'labels', ${labelsOf('t')}, 'lacks', ${lacking('t')},
-    'element', case when t.typcategory = 'A' and e.oid is not null then json_build_object(
+    'element', case when t.typcategory = 'A' and e.oid is not null then pg_catalog.json_build_object(
       'schema', en.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
       'labels', ${labelsOf('e')}, 'lacks', ${lacking('e')}) end,
     'row', case when c.relkind in ('r', 'p', 'v', 'm', 'f')
-      then json_build_object('schema', cn.nspname, 'name', c.relname) end
+      then pg_catalog.json_build_object('schema', cn.nspname, 'name', c.relname) end
   ) as type
   from base
-  join pg_type t on t.oid = base.base and t.typtype <> 'd'
-  join pg_namespace n on n.oid = t.typnamespace
-  left join pg_type r on r.oid = t.typarray
+  join pg_catalog.pg_type t on t.oid = base.base and t.typtype <> 'd'
+  join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+  left join pg_catalog.pg_type r on r.oid = t.typarray
   left join element e on e.of = t.typelem
-  left join pg_namespace en on en.oid = e.typnamespace
-  left join pg_class c on c.oid = t.typrelid
-  left join pg_namespace cn on cn.oid = c.relnamespace
+  left join pg_catalog.pg_namespace en on en.oid = e.typnamespace
+  left join pg_catalog.pg_class c on c.oid = t.typrelid
+  left join pg_catalog.pg_namespace cn on cn.oid = c.relnamespace
 )
 select oid::int8::float8 as oid, nspname as schema, proname as name, prokind as kind, overloads,
   provolatile as volatility, proretset as many, procost::float8 as cost, prorows::float8 as rows,
   pronargdefaults as defaults, proargnames as names, proargmodes::text[] as modes, prorettype::int8::float8 as result,
   case when prokind = 'a' then 'is an aggregate' when prokind = 'w' then 'is a window function' else coalesce(
-    (select format('has arguments that are not plain inputs (%s)', t.typname) from pg_type t
+    (select pg_catalog.format('has arguments that are not plain inputs (%s)', t.typname) from pg_catalog.pg_type t
      where t.oid = any (every) and t.typtype = 'p' limit 1),
-    (select format('returns %s, which is no value', t.typname) from pg_type t
+    (select pg_catalog.format('returns %s, which is no value', t.typname) from pg_catalog.pg_type t
      where t.oid = prorettype and t.typtype = 'p' and t.typname not in ('void', 'record'))
   ) end as unfit,
-  array(select a::int8::float8 from unnest(every) with ordinality as u(a, ord) order by ord) as arguments,
-  (select json_agg(json_build_object('name', attname, 'type', atttypid::int8) order by attnum)
+  array(select a::int8::float8 from pg_catalog.unnest(every) with ordinality as u(a, ord) order by ord) as arguments,
+  (select pg_catalog.json_agg(pg_catalog.json_build_object('name', attname, 'type', atttypid::int8) order by attnum)
    from attribute where attribute.function = function.oid) as attributes,
-  (select json_object_agg(type.oid::int8, type.type) from type
+  (select pg_catalog.json_object_agg(type.oid::int8, type.type) from type
    where type.oid = prorettype or type.oid = any (every)
      or type.oid in (select atttypid from attribute where attribute.function = function.oid)) as types
 from function order by nspname, proname`

@@ -103,7 +103,7 @@ type Mark = TableRef & { readonly mark: string }
 export async function namesByOid(client: ClientBase, oids: readonly number[]): Promise<Map<number, TableRef>> {
   const { rows } = await client.query<TableRef & { oid: number }>(
     `select c.oid::int8::float8 as oid, n.nspname as schema, c.relname as name
-     from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
      where c.oid = any($1::oid[])`,
     [oids],
   )
@@ -294,7 +294,7 @@ const DEFINITIONS = {
   pg_class: `oid >= ${FIRST_OWN_OID}`,
   pg_collation: `oid >= ${FIRST_OWN_OID}`,
   pg_constraint: `oid >= ${FIRST_OWN_OID}`,
-  pg_depend: `refclassid = 'pg_extension'::regclass`,
+  pg_depend: `refclassid = 'pg_catalog.pg_extension'::regclass`,
   pg_enum: 'true',
   pg_extension: 'true',
   pg_namespace: 'true',
@@ -313,34 +313,34 @@ const DEFINITIONS = {
  * backup may use the same numbers for other changes, but it was started later. The sum does not depend on the order of the rows.
  */
 const STATE = `
-select concat_ws(' ', current_setting('search_path'), extract(epoch from pg_postmaster_start_time()), ${Object.entries(
+select pg_catalog.concat_ws(' ', pg_catalog.current_setting('search_path'), extract(epoch from pg_catalog.pg_postmaster_start_time()), ${Object.entries(
   DEFINITIONS,
 )
   .map(
     ([name, own]) => `(
-  select concat(count(*), ' ', sum(hashtextextended(xmin::text || ctid::text, 0))) from pg_catalog.${name} where ${own})`,
+  select pg_catalog.concat(pg_catalog.count(*), ' ', pg_catalog.sum(pg_catalog.hashtextextended(xmin::text || ctid::text, 0))) from pg_catalog.${name} where ${own})`,
   )
   .join()}) as state`
 
 /** The values of a type that is an enum. The index of `pg_enum` by type and order serves it. */
 export const labelsOf = (type: string): string =>
   `case when ${type}.typtype = 'e' then (
-    select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = ${type}.oid) end`
+    select pg_catalog.json_agg(enumlabel order by enumsortorder) from pg_catalog.pg_enum where enumtypid = ${type}.oid) end`
 /** What a type has no operators for. Enums, ranges, composites and arrays have those of polymorphic types. */
 export const lacking = (
   t: string,
 ): string => `case when ${t}.typtype in ('e', 'r', 'm', 'c') or ${t}.typcategory = 'A' then '{}' else
-  array_remove(array[
-    case when not exists (select from pg_opclass o join pg_am m on m.oid = o.opcmethod and m.amname = 'btree'
+  pg_catalog.array_remove(array[
+    case when not exists (select from pg_catalog.pg_opclass o join pg_catalog.pg_am m on m.oid = o.opcmethod and m.amname = 'btree'
       where o.opcdefault and ${alike(t, 'o.opcintype')}) then 'sort' end,
-    case when not exists (select from pg_operator o
+    case when not exists (select from pg_catalog.pg_operator o
       where o.oprname = '<' and o.oprleft = o.oprright and ${alike(t, 'o.oprleft')}) then 'order' end,
-    case when not exists (select from pg_operator o
+    case when not exists (select from pg_catalog.pg_operator o
       where o.oprname = '=' and o.oprleft = o.oprright and ${alike(t, 'o.oprleft')}) then 'equality' end
   ], null) end`
 /** A varchar is compared as text, and a cidr as inet. */
 const alike = (t: string, other: string): string => `(${other} = ${t}.oid or ${other} in
-  (select c.casttarget from pg_cast c where c.castsource = ${t}.oid and c.castmethod = 'b' and c.castcontext = 'i'))`
+  (select c.casttarget from pg_catalog.pg_cast c where c.castsource = ${t}.oid and c.castmethod = 'b' and c.castcontext = 'i'))`
 
 /**
  * `own` is what a transaction should have for itself: triggers, rules and functions may note it, tell others of it
@@ -359,35 +359,35 @@ const QUERY = `
 with recursive wanted as materialized (
   select c.oid, c.relkind, n.nspname, c.relname
   from (
-    select schema, name from json_to_recordset(current_setting('rowhouse.tables')::json) as w(schema text, name text)
-    union select table_schema, table_name from svc_catalog.svc_table where current_setting('rowhouse.read') = 'tables and tracked'
+    select schema, name from pg_catalog.json_to_recordset(pg_catalog.current_setting('rowhouse.tables')::json) as w(schema text, name text)
+    union select table_schema, table_name from svc_catalog.svc_table where pg_catalog.current_setting('rowhouse.read') = 'tables and tracked'
   ) w
-  join pg_namespace n on n.nspname = w.schema
-  join pg_class c on c.relnamespace = n.oid and c.relname = w.name
+  join pg_catalog.pg_namespace n on n.nspname = w.schema
+  join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = w.name
   where c.relkind in ('r', 'p', 'v', 'm', 'f')
 ),
 attribute as materialized (
   select a.attrelid, a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, a.atttypid, a.atttypmod,
     a.attndims, a.attcollation, wanted.relkind
-  from wanted join pg_attribute a on a.attrelid = wanted.oid
+  from wanted join pg_catalog.pg_attribute a on a.attrelid = wanted.oid
   where a.attnum > 0 and not a.attisdropped
 ),
 view(oid) as (
   select oid from wanted where relkind = 'v'
   union
   select c.oid from view
-  join pg_rewrite r on r.ev_class = view.oid and r.rulename = '_RETURN'
-  join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
-  join pg_class c on c.oid = d.refobjid and c.relkind = 'v'
+  join pg_catalog.pg_rewrite r on r.ev_class = view.oid and r.rulename = '_RETURN'
+  join pg_catalog.pg_depend d on d.classid = 'pg_catalog.pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_catalog.pg_class'::regclass
+  join pg_catalog.pg_class c on c.oid = d.refobjid and c.relkind = 'v'
 ),
 origin as materialized (
-  select a.attrelid as oid, a.attnum as number, min(m[3])::oid as source, min(m[4])::int2 as source_number
-  from view join pg_rewrite r on r.ev_class = view.oid and r.rulename = '_RETURN'
-  cross join regexp_matches(r.ev_action::text,
+  select a.attrelid as oid, a.attnum as number, pg_catalog.min(m[3])::oid as source, pg_catalog.min(m[4])::int2 as source_number
+  from view join pg_catalog.pg_rewrite r on r.ev_class = view.oid and r.rulename = '_RETURN'
+  cross join pg_catalog.regexp_matches(r.ev_action::text,
     ':resno (\\d+) :resname (\\S+) :ressortgroupref \\d+ :resorigtbl (\\d+) :resorigcol (\\d+) :resjunk false', 'g') m
-  join pg_attribute a on a.attrelid = view.oid and a.attnum = m[1]::int and a.attname = m[2]
+  join pg_catalog.pg_attribute a on a.attrelid = view.oid and a.attnum = m[1]::int and a.attname = m[2]
   group by a.attrelid, a.attnum
-  having count(distinct (m[3], m[4])) = 1 and min(m[3]) <> '0'
+  having pg_catalog.count(distinct (m[3], m[4])) = 1 and pg_catalog.min(m[3]) <> '0'
 ),
 trace(oid, number, source, source_number) as (
   select oid, number, source, source_number from origin
@@ -398,111 +398,111 @@ trace(oid, number, source, source_number) as (
 base(oid, base, modifier) as (
   select distinct atttypid, atttypid, -1 from attribute
   union
-  select base.oid, t.typbasetype, greatest(base.modifier, t.typtypmod) from base join pg_type t on t.oid = base.base where t.typtype = 'd'
+  select base.oid, t.typbasetype, greatest(base.modifier, t.typtypmod) from base join pg_catalog.pg_type t on t.oid = base.base where t.typtype = 'd'
 ),
 type as materialized (
   select base.oid, t.typelem, t.typcategory, base.modifier,
     case when t.typtype = 'b' and t.typname in ('geometry', 'geography') then t.oid end as geo,
-    json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
+    pg_catalog.json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
       'labels', ${labelsOf('t')},
       'lacks', ${lacking('t')},
-      'trigram', case when t.typcategory = 'S' then (select nspname from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'pg_trgm') end) as type
+      'trigram', case when t.typcategory = 'S' then (select nspname from pg_catalog.pg_extension join pg_catalog.pg_namespace on pg_namespace.oid = extnamespace where extname = 'pg_trgm') end) as type
   from base
-  join pg_type t on t.oid = base.base and t.typtype <> 'd'
-  join pg_namespace n on n.oid = t.typnamespace
-  left join pg_type r on r.oid = t.typarray
+  join pg_catalog.pg_type t on t.oid = base.base and t.typtype <> 'd'
+  join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+  left join pg_catalog.pg_type r on r.oid = t.typarray
 ),
 inner_type(oid, base) as (
   select distinct typelem, typelem from type where typcategory = 'A'
   union
-  select inner_type.oid, t.typbasetype from inner_type join pg_type t on t.oid = inner_type.base where t.typtype = 'd'
+  select inner_type.oid, t.typbasetype from inner_type join pg_catalog.pg_type t on t.oid = inner_type.base where t.typtype = 'd'
 ),
 element as materialized (
   select inner_type.oid,
-    json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
+    pg_catalog.json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
       'labels', ${labelsOf('e')},
       'lacks', ${lacking('e')}) as type
-  from inner_type join pg_type e on e.oid = inner_type.base and e.typtype <> 'd'
-  join pg_namespace n on n.oid = e.typnamespace
+  from inner_type join pg_catalog.pg_type e on e.oid = inner_type.base and e.typtype <> 'd'
+  join pg_catalog.pg_namespace n on n.oid = e.typnamespace
 ),
 columns as (
-  select a.attrelid, json_agg(json_build_object(
+  select a.attrelid, pg_catalog.json_agg(pg_catalog.json_build_object(
     'number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'generated', a.attgenerated,
-    'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', a.atttypid::int8,
+    'identity', a.attidentity, 'default', coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), pg_catalog.pg_get_expr(own.typdefaultbin, 0)), 'type', a.atttypid::int8,
     'nondeterministic', coalesce(not c.collisdeterministic, false),
     'nested', greatest(a.attndims, own.typndims) > 1,
     'derived', a.attgenerated = 'v' or a.relkind = 'v' and not exists (
       select from trace t
-      join pg_class s on s.oid = t.source and s.relkind in ('r', 'p', 'm', 'f')
-      join pg_attribute p on p.attrelid = t.source and p.attnum = t.source_number and p.attgenerated <> 'v'
+      join pg_catalog.pg_class s on s.oid = t.source and s.relkind in ('r', 'p', 'm', 'f')
+      join pg_catalog.pg_attribute p on p.attrelid = t.source and p.attnum = t.source_number and p.attgenerated <> 'v'
       where t.oid = a.attrelid and t.number = a.attnum
     )
   ) order by a.attnum) as columns
   from attribute a
-  join pg_type own on own.oid = a.atttypid
-  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-  left join pg_collation c on c.oid = a.attcollation
+  join pg_catalog.pg_type own on own.oid = a.atttypid
+  left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  left join pg_catalog.pg_collation c on c.oid = a.attcollation
   group by a.attrelid
 ),
 geo as (
-  select a.attrelid, json_object_agg(a.attnum, format_type(type.geo, greatest(a.atttypmod, type.modifier)) order by a.attnum) as geo
+  select a.attrelid, pg_catalog.json_object_agg(a.attnum, pg_catalog.format_type(type.geo, greatest(a.atttypmod, type.modifier)) order by a.attnum) as geo
   from attribute a join type on type.oid = a.atttypid
   where type.geo is not null
   group by a.attrelid
 ),
 keys as (
-  select con.conrelid, json_agg(json_build_object('name', conname, 'primary', contype = 'p', 'columns', conkey) order by contype, conname) as keys
-  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('p', 'u') group by con.conrelid
+  select con.conrelid, pg_catalog.json_agg(pg_catalog.json_build_object('name', conname, 'primary', contype = 'p', 'columns', conkey) order by contype, conname) as keys
+  from wanted join pg_catalog.pg_constraint con on con.conrelid = wanted.oid and con.contype in ('p', 'u') group by con.conrelid
 ),
 rules as (
-  select con.conrelid, json_agg(json_build_object('name', conname, 'columns', conkey) order by conname) as rules
-  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('c', 'x') group by con.conrelid
+  select con.conrelid, pg_catalog.json_agg(pg_catalog.json_build_object('name', conname, 'columns', conkey) order by conname) as rules
+  from wanted join pg_catalog.pg_constraint con on con.conrelid = wanted.oid and con.contype in ('c', 'x') group by con.conrelid
 ),
 foreign_keys as (
-  select con.conrelid, json_agg(json_strip_nulls(json_build_object(
+  select con.conrelid, pg_catalog.json_agg(pg_catalog.json_strip_nulls(pg_catalog.json_build_object(
     'name', conname, 'columns', conkey,
     'remoteColumns', (
-      select json_agg(a.attname order by k.ord) from unnest(con.confkey) with ordinality k(num, ord)
-      join pg_attribute a on a.attrelid = con.confrelid and a.attnum = k.num
+      select pg_catalog.json_agg(a.attname order by k.ord) from pg_catalog.unnest(con.confkey) with ordinality k(num, ord)
+      join pg_catalog.pg_attribute a on a.attrelid = con.confrelid and a.attnum = k.num
     ),
-    'table', json_build_object('schema', n.nspname, 'name', c.relname),
+    'table', pg_catalog.json_build_object('schema', n.nspname, 'name', c.relname),
     'onDelete', case con.confdeltype when 'r' then 'restrict' when 'c' then 'cascade' when 'n' then 'set null' when 'd' then 'set default' end
   )) order by conname) as foreign_keys
-  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype = 'f'
-    and not exists (select from pg_constraint whole where whole.oid = con.conparentid and whole.conrelid = con.conrelid)
-  join pg_class c on c.oid = con.confrelid join pg_namespace n on n.oid = c.relnamespace
+  from wanted join pg_catalog.pg_constraint con on con.conrelid = wanted.oid and con.contype = 'f'
+    and not exists (select from pg_catalog.pg_constraint whole where whole.oid = con.conparentid and whole.conrelid = con.conrelid)
+  join pg_catalog.pg_class c on c.oid = con.confrelid join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   group by con.conrelid
 ),
 expression(oid, tree) as materialized (
-  select d.adrelid, d.adbin::text from wanted join pg_attrdef d on d.adrelid = wanted.oid
-  union all select p.polrelid, concat(p.polqual, p.polwithcheck) from wanted join pg_policy p on p.polrelid = wanted.oid
-  union all select c.conrelid, c.conbin::text from wanted join pg_constraint c on c.conrelid = wanted.oid
+  select d.adrelid, d.adbin::text from wanted join pg_catalog.pg_attrdef d on d.adrelid = wanted.oid
+  union all select p.polrelid, pg_catalog.concat(p.polqual, p.polwithcheck) from wanted join pg_catalog.pg_policy p on p.polrelid = wanted.oid
+  union all select c.conrelid, c.conbin::text from wanted join pg_catalog.pg_constraint c on c.conrelid = wanted.oid
   union all select a.attrelid, c.conbin::text
-    from attribute a join base on base.oid = a.atttypid join pg_constraint c on c.contypid = base.base
+    from attribute a join base on base.oid = a.atttypid join pg_catalog.pg_constraint c on c.contypid = base.base
   union all select a.attrelid, t.typdefaultbin::text
-    from attribute a join base on base.oid = a.atttypid join pg_type t on t.oid = base.base and t.typdefaultbin is not null
+    from attribute a join base on base.oid = a.atttypid join pg_catalog.pg_type t on t.oid = base.base and t.typdefaultbin is not null
 ),
 called as materialized (
-  select distinct expression.oid, split_part(after, ' ', 1)::oid as function
-  from expression, unnest(string_to_array(tree, 'funcid ')) with ordinality as part(after, number)
+  select distinct expression.oid, pg_catalog.split_part(after, ' ', 1)::oid as function
+  from expression, pg_catalog.unnest(pg_catalog.string_to_array(tree, 'funcid ')) with ordinality as part(after, number)
   where part.number > 1
 ),
 own as materialized (
-  select tgrelid as oid from pg_trigger where not tgisinternal
-  union select ev_class from pg_rewrite where rulename <> '_RETURN'
-  union select oid from pg_class where relispartition
-  union select conrelid from pg_constraint where condeferrable
-  union select called.oid from called join pg_proc p on p.oid = called.function
+  select tgrelid as oid from pg_catalog.pg_trigger where not tgisinternal
+  union select ev_class from pg_catalog.pg_rewrite where rulename <> '_RETURN'
+  union select oid from pg_catalog.pg_class where relispartition
+  union select conrelid from pg_catalog.pg_constraint where condeferrable
+  union select called.oid from called join pg_catalog.pg_proc p on p.oid = called.function
     where p.provolatile = 'v' and not (p.oid < ${FIRST_OWN_OID} and p.proname in (${HARMLESS}))
-      and not exists (select from pg_depend e where e.classid = 'pg_proc'::regclass and e.objid = p.oid and e.deptype = 'e')
+      and not exists (select from pg_catalog.pg_depend e where e.classid = 'pg_catalog.pg_proc'::regclass and e.objid = p.oid and e.deptype = 'e')
     or p.oid < ${FIRST_OWN_OID} and p.proname in (${TELLS_TRANSACTIONS})
 ),
 part as (
-  select oid, 'table' as part, json_build_object(
+  select oid, 'table' as part, pg_catalog.json_build_object(
     'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
-    'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end,
+    'events', case when relkind in ('v', 'f') then pg_catalog.pg_relation_is_updatable(oid, true) else 0 end,
     'own_transaction', own.oid is not null,
-    'inherited', relkind = 'r' and exists (select from pg_inherits where inhparent = oid)
+    'inherited', relkind = 'r' and exists (select from pg_catalog.pg_inherits where inhparent = oid)
   ) as value from wanted left join own using (oid)
   union all select attrelid, 'columns', columns from columns
   union all select conrelid, 'keys', keys from keys
@@ -511,7 +511,7 @@ part as (
   union all select attrelid, 'geo', geo from geo
 ),
 column_type as (
-  select type.oid, json_build_object('type', type.type, 'element', element.type) as value
+  select type.oid, pg_catalog.json_build_object('type', type.type, 'element', element.type) as value
   from type left join element on element.oid = type.typelem and type.typcategory = 'A'
 ),
 said as (
@@ -519,11 +519,11 @@ said as (
   union all select a.attrelid, 'type', t.value, a.attnum from attribute a join column_type t on t.oid = a.atttypid
 ),
 mark as (
-  select oid, max(value->>'schema') filter (where part = 'table') as schema,
-    max(value->>'name') filter (where part = 'table') as name,
-    encode(sha256(convert_to(string_agg(part || value::text, '' order by part, number), 'UTF8')), 'base64') as mark
+  select oid, pg_catalog.max(value->>'schema') filter (where part = 'table') as schema,
+    pg_catalog.max(value->>'name') filter (where part = 'table') as name,
+    pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.string_agg(part || value::text, '' order by part, number), 'UTF8')), 'base64') as mark
   from said group by oid
 )
-select oid::int8::float8 as oid, part, value from part where current_setting('rowhouse.read') <> 'marks'
-union all select oid::int8::float8, 'type', value from column_type where current_setting('rowhouse.read') <> 'marks'
-union all select oid::int8::float8, 'mark', json_build_object('schema', schema, 'name', name, 'mark', mark) from mark`
+select oid::int8::float8 as oid, part, value from part where pg_catalog.current_setting('rowhouse.read') <> 'marks'
+union all select oid::int8::float8, 'type', value from column_type where pg_catalog.current_setting('rowhouse.read') <> 'marks'
+union all select oid::int8::float8, 'mark', pg_catalog.json_build_object('schema', schema, 'name', name, 'mark', mark) from mark`

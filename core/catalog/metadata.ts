@@ -129,7 +129,7 @@ async function readTables(client: ClientBase, wanted: readonly TrackedTable[], p
     client,
     'rowhouse metadata of tables',
     `with wanted as (
-      select * from json_to_recordset(current_setting('rowhouse.tables')::json) as w(schema text, name text)
+      select * from pg_catalog.json_to_recordset(pg_catalog.current_setting('rowhouse.tables')::json) as w(schema text, name text)
     ) ${columnsOf(READ_TABLES)}`,
     { tables: JSON.stringify(wanted.map(({ ref }) => ref)) },
   )
@@ -176,41 +176,41 @@ interface ReadPermissions {
 
 const READ = {
   version: 'select version from svc_catalog.svc_version',
-  tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name,
+  tables: `select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', table_schema, 'name', table_name,
     'configuration', configuration, 'is_enum', is_enum, 'version', version_column,
-    'mark', concat(mark, configuration, case when is_enum then ' enum' end, ' version ' || version_column))
+    'mark', pg_catalog.concat(mark, configuration, case when is_enum then ' enum' end, ' version ' || version_column))
     order by table_schema, table_name), '[]')
     from svc_catalog.svc_table left join (
       select table_schema, table_name,
-        encode(sha256(convert_to(string_agg(said, '' order by said collate "C"), 'UTF8')), 'base64') as mark
+        pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.string_agg(said, '' order by said collate "C"), 'UTF8')), 'base64') as mark
       from (
         select table_schema, table_name, 'relationship ' || r::text as said from svc_catalog.svc_relationship r
         union all select table_schema, table_name, 'field ' || f::text from svc_catalog.svc_computed_field f
         union all select table_schema, table_name, 'permission ' || p::text from svc_catalog.svc_permission p
       ) said group by table_schema, table_name
     ) marks using (table_schema, table_name)`,
-  templates: `select coalesce(json_agg(json_build_object('name', template_name, 'definition', template_defn,
+  templates: `select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('name', template_name, 'definition', template_defn,
     'comment', comment) order by template_name), '[]') from svc_catalog.svc_query_template`,
-  functions: `select coalesce(json_agg(json_build_object('schema', function_schema, 'name', function_name,
+  functions: `select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', function_schema, 'name', function_name,
     'configuration', configuration, 'comment', comment, 'roles', array(
       select role_name from svc_catalog.svc_function_permission p
       where (p.function_schema, p.function_name) = (f.function_schema, f.function_name) order by role_name))
     order by function_schema, function_name), '[]') from svc_catalog.svc_function f`,
-  roles: `select coalesce(json_object_agg(role_name, role_set order by role_name), '{}') from svc_catalog.svc_inherited_role`,
+  roles: `select coalesce(pg_catalog.json_object_agg(role_name, role_set order by role_name), '{}') from svc_catalog.svc_inherited_role`,
 }
 
 /** For the tables in `wanted`; the primary keys serve the joins. */
 const READ_TABLES = {
-  relationships: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
+  relationships: `select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', table_schema, 'table', table_name,
     'name', rel_name, 'type', rel_type, 'definition', rel_def, 'comment', comment)
     order by rel_name), '[]')
     from wanted join svc_catalog.svc_relationship on (table_schema, table_name) = (wanted.schema, wanted.name)`,
-  permissions: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name, 'rows', rows)), '[]')
+  permissions: `select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', table_schema, 'table', table_name, 'rows', rows)), '[]')
     from (select table_schema, table_name,
-      json_agg(json_build_array(role_name, perm_type, perm_def::text, comment) order by role_name, perm_type) as rows
+      pg_catalog.json_agg(pg_catalog.json_build_array(role_name, perm_type, perm_def::text, comment) order by role_name, perm_type) as rows
       from wanted join svc_catalog.svc_permission on (table_schema, table_name) = (wanted.schema, wanted.name)
       group by table_schema, table_name) p`,
-  computed_fields: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
+  computed_fields: `select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', table_schema, 'table', table_name,
     'name', field_name, 'definition', field_def, 'comment', comment)
     order by field_name), '[]')
     from wanted join svc_catalog.svc_computed_field on (table_schema, table_name) = (wanted.schema, wanted.name)`,
@@ -244,7 +244,7 @@ export async function writeMetadata(client: ClientBase, before: Metadata, after:
       const match = key.map((column) => `stored.${column} = gone.${column}`).join(' and ')
       await client.query(
         `delete from svc_catalog.${name} stored
-         using json_populate_recordset(null::svc_catalog.${name}, $1::json) gone where ${match}`,
+         using pg_catalog.json_populate_recordset(null::svc_catalog.${name}, $1::json) gone where ${match}`,
         [stringifyJson(gone)],
       )
     }
@@ -252,7 +252,7 @@ export async function writeMetadata(client: ClientBase, before: Metadata, after:
     if (changed.length > 0) {
       await client.query(
         `insert into svc_catalog.${name}
-         select * from json_populate_recordset(null::svc_catalog.${name}, $1::json)
+         select * from pg_catalog.json_populate_recordset(null::svc_catalog.${name}, $1::json)
          on conflict (${key.join(', ')}) ${replacing(
            key,
            changed.map(([, row]) => row),

@@ -149,7 +149,7 @@ const CHECK_MS = 5000
 
 async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrationSets>): Promise<readonly Finding[]> {
   const { rows } = await client.query<{ number: number; version: string }>(
-    `select current_setting('server_version_num')::int as number, current_setting('server_version') as version`,
+    `select pg_catalog.current_setting('server_version_num')::int as number, pg_catalog.current_setting('server_version') as version`,
   )
   const { number = 0, version = '' } = rows[0] ?? {}
   const known = number >= 140000 && number < 190000

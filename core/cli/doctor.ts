@@ -67,10 +67,10 @@ const NO_VALUES: { readonly dataDir?: string; readonly database: { readonly url?
 async function harden(url: string): Promise<readonly Finding[]> {
   const ask = (client: pg.Client) =>
     client.query<{ superuser: boolean; files: boolean; encrypted: boolean; local: boolean }>(
-      `select rolsuper as superuser, pg_has_role(current_user, 'pg_read_server_files', 'member') as files,
-         coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as encrypted,
-         coalesce(inet_client_addr() << '127.0.0.0/8', true) as local
-       from pg_roles where rolname = current_user`,
+      `select rolsuper as superuser, pg_catalog.pg_has_role(current_user, 'pg_read_server_files', 'member') as files,
+         coalesce((select ssl from pg_stat_ssl where pid = pg_catalog.pg_backend_pid()), false) as encrypted,
+         coalesce(pg_catalog.inet_client_addr() << '127.0.0.0/8', true) as local
+       from pg_catalog.pg_roles where rolname = current_user`,
     )
   try {
     const { rows } = await withConnection(url, 'doctor', ask)

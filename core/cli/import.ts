@@ -80,7 +80,7 @@ const HARMLESS = new Set(['42P06', '42704', '42501', '22023'])
 
 /** Returns what decides which statements are skipped. */
 async function taker(client: pg.ClientBase, skipped: Skipped, { keepsOwners, isWhole }: TakerOptions) {
-  const { rows } = await client.query<{ name: string }>('select rolname as name from pg_roles')
+  const { rows } = await client.query<{ name: string }>('select rolname as name from pg_catalog.pg_roles')
   const roles = new Set(['public', 'current_user', 'session_user', 'current_role', ...rows.map(({ name }) => name)])
   const missing = (names: readonly (string | undefined)[]) => names.find((name) => name && !roles.has(nameOf(name)))
 
@@ -143,7 +143,7 @@ function takeTransaction(text: string, isWhole: boolean, skipped: Skipped): bool
 async function tellServers(client: pg.ClientBase): Promise<void> {
   await client.query('reset session authorization; reset role; reset all')
   const { rows } = await client.query<{ found: boolean }>(
-    `select to_regclass('svc_catalog.svc_version') is not null as found`,
+    `select pg_catalog.to_regclass('svc_catalog.svc_version') is not null as found`,
   )
   if (rows[0]?.found === true) await announce(client)
 }

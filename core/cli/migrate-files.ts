@@ -67,7 +67,7 @@ async function create(dir: string, name: string | undefined, { cwd, print }: Inv
 
 /** Returns checksums by id. */
 async function readApplied(client: ClientBase): Promise<ReadonlyMap<string, string>> {
-  const { rows } = await client.query(`select to_regclass('svc_catalog.svc_migration') is not null as found`)
+  const { rows } = await client.query(`select pg_catalog.to_regclass('svc_catalog.svc_migration') is not null as found`)
   const applied: readonly Applied[] = rows[0].found === true ? await readRecord(client) : []
   const own = applied.filter(({ owner }) => owner === OWNER)
   return new Map(own.map(({ id, checksum }): [string, string] => [id, checksum]))

@@ -26,8 +26,8 @@ export async function findRightsFor(client: pg.Client, sets: readonly MigrationS
 /** Returns whether the login may see which migrations ran, or none ran. */
 async function mayReadRecord(client: pg.Client): Promise<boolean> {
   const { rows } = await client.query<{ may: boolean }>(
-    `select to_regnamespace('svc_catalog') is null or has_schema_privilege('svc_catalog', 'usage')
-       and coalesce(has_table_privilege(to_regclass('svc_catalog.svc_migration'), 'select'), true) as may`,
+    `select pg_catalog.to_regnamespace('svc_catalog') is null or pg_catalog.has_schema_privilege('svc_catalog', 'usage')
+       and coalesce(pg_catalog.has_table_privilege(pg_catalog.to_regclass('svc_catalog.svc_migration'), 'select'), true) as may`,
   )
   return rows[0]!.may
 }
@@ -61,18 +61,18 @@ async function findRights(client: pg.Client, pending: number): Promise<readonly 
     missing: string[]
   }>(
     `select current_user as login,
-       exists (select from pg_class where relnamespace = to_regnamespace($1) and relname = 'svc_permission') as "hasPermissions",
-       case when to_regnamespace($1) is null then has_database_privilege(current_database(), 'create')
-         else (select pg_has_role(nspowner, 'usage') from pg_namespace where nspname = $1) end as "isMigrator",
-       current_setting('transaction_read_only')::bool as "isReadOnly",
-       case when to_regnamespace($1) is null then '{}'
-         when not has_schema_privilege($1, 'usage') then array['usage on schema ' || $1]
+       exists (select from pg_catalog.pg_class where relnamespace = pg_catalog.to_regnamespace($1) and relname = 'svc_permission') as "hasPermissions",
+       case when pg_catalog.to_regnamespace($1) is null then pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create')
+         else (select pg_catalog.pg_has_role(nspowner, 'usage') from pg_catalog.pg_namespace where nspname = $1) end as "isMigrator",
+       pg_catalog.current_setting('transaction_read_only')::bool as "isReadOnly",
+       case when pg_catalog.to_regnamespace($1) is null then '{}'
+         when not pg_catalog.has_schema_privilege($1, 'usage') then array['usage on schema ' || $1]
          else array(
-           select lower(right_) || ' on ' || case relkind when 'S' then 'sequence ' else '' end || c.oid::regclass
-           from pg_class c
-           cross join lateral unnest(case relkind when 'S' then array['USAGE'] else array['SELECT', 'INSERT', 'UPDATE', 'DELETE'] end) right_
-           where relnamespace = to_regnamespace($1) and relkind in ('r', 'p', 'S')
-             and not case relkind when 'S' then has_sequence_privilege(c.oid, right_) else has_table_privilege(c.oid, right_) end
+           select pg_catalog.lower(right_) || ' on ' || case relkind when 'S' then 'sequence ' else '' end || c.oid::regclass
+           from pg_catalog.pg_class c
+           cross join lateral pg_catalog.unnest(case relkind when 'S' then array['USAGE'] else array['SELECT', 'INSERT', 'UPDATE', 'DELETE'] end) right_
+           where relnamespace = pg_catalog.to_regnamespace($1) and relkind in ('r', 'p', 'S')
+             and not case relkind when 'S' then pg_catalog.has_sequence_privilege(c.oid, right_) else pg_catalog.has_table_privilege(c.oid, right_) end
            order by c.oid::regclass::text, right_) end as missing`,
     [CATALOG_SCHEMA],
   )
@@ -101,13 +101,13 @@ const SHOWN = 5
 async function findTableRights(client: pg.Client): Promise<readonly string[]> {
   const { rows } = await client.query<{ missing: string }>(
     `with tracked as (
-       select distinct to_regclass(format('%I.%I', table_schema, table_name)) as id, table_schema as schema, perm_type as "right"
+       select distinct pg_catalog.to_regclass(pg_catalog.format('%I.%I', table_schema, table_name)) as id, table_schema as schema, perm_type as "right"
        from svc_catalog.svc_permission)
-     select distinct case when has_schema_privilege(schema, 'usage') then "right" || ' on ' || id::regclass
-       else format('usage on schema %I', schema) end as missing
+     select distinct case when pg_catalog.has_schema_privilege(schema, 'usage') then "right" || ' on ' || id::regclass
+       else pg_catalog.format('usage on schema %I', schema) end as missing
      from tracked
-     where id is not null and not (has_schema_privilege(schema, 'usage')
-       and case "right" when 'delete' then has_table_privilege(id, 'delete') else has_any_column_privilege(id, "right") end)
+     where id is not null and not (pg_catalog.has_schema_privilege(schema, 'usage')
+       and case "right" when 'delete' then pg_catalog.has_table_privilege(id, 'delete') else pg_catalog.has_any_column_privilege(id, "right") end)
      order by missing`,
   )
   return rows.map(({ missing }) => missing)
@@ -125,10 +125,10 @@ export async function findConnections(
 ): Promise<Finding> {
   const { rows } = await client.query<{ free: number }>(
     `select least(
-       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-         - coalesce(current_setting('reserved_connections', true)::int, 0),
-       (select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user),
-       (select nullif(datconnlimit, -1) from pg_database where datname = current_database())) as free`,
+       pg_catalog.current_setting('max_connections')::int - pg_catalog.current_setting('superuser_reserved_connections')::int
+         - coalesce(pg_catalog.current_setting('reserved_connections', true)::int, 0),
+       (select nullif(rolconnlimit, -1) from pg_catalog.pg_roles where rolname = current_user),
+       (select nullif(datconnlimit, -1) from pg_catalog.pg_database where datname = pg_catalog.current_database())) as free`,
   )
   const free = rows[0]!.free
   const processes = given ?? 1
@@ -154,10 +154,10 @@ export async function findConnections(
 export async function grantsFor({ url, directUrl }: Pick<DatabaseConfig, 'url' | 'directUrl'>): Promise<string> {
   const ask = async (client: pg.Client) => {
     const { rows } = await client.query<{ login: string; database: string; schemas: string[] }>(
-      `select quote_ident(current_user) as login, quote_ident(current_database()) as database,
-         array(select quote_ident(nspname) from pg_namespace n
+      `select pg_catalog.quote_ident(current_user) as login, pg_catalog.quote_ident(pg_catalog.current_database()) as database,
+         array(select pg_catalog.quote_ident(nspname) from pg_catalog.pg_namespace n
            where nspname not in ('information_schema', $1) and nspname not like 'pg\\_%'
-             and not exists (select from pg_depend d where d.objid = n.oid and d.deptype = 'e')
+             and not exists (select from pg_catalog.pg_depend d where d.objid = n.oid and d.deptype = 'e')
            order by nspname) as schemas`,
       [CATALOG_SCHEMA],
     )

@@ -43,8 +43,8 @@ interface Identity {
   readonly database: string
 }
 
-const IDENTIFY = `select pg_is_in_recovery() as standby, (select system_identifier from pg_control_system())::text as system,
-  pg_postmaster_start_time()::text as started, current_database() as database`
+const IDENTIFY = `select pg_catalog.pg_is_in_recovery() as standby, (select system_identifier from pg_catalog.pg_control_system())::text as system,
+  pg_catalog.pg_postmaster_start_time()::text as started, pg_catalog.current_database() as database`
 const ANSWER_MS = 5000
 
 const identify = (url: string, setting?: string): Promise<Identity> => {

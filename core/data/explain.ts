@@ -75,7 +75,7 @@ export async function explainStatement(
  */
 export async function genericPlan(client: ClientBase, sql: string): Promise<readonly string[]> {
   const { rows: versions } = await client.query<{ number: number; version: string }>(
-    `select current_setting('server_version_num')::int as number, current_setting('server_version') as version`,
+    `select pg_catalog.current_setting('server_version_num')::int as number, pg_catalog.current_setting('server_version') as version`,
   )
   const { number, version } = versions[0]!
   if (number < 160_000)

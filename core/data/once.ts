@@ -132,18 +132,18 @@ interface Kept {
 }
 
 /** A statement of its own before `FIND`: only later ones see what the last holder of the lock has committed. */
-const LOCK = 'select pg_try_advisory_xact_lock($1::bigint) as taken'
+const LOCK = 'select pg_catalog.pg_try_advisory_xact_lock($1::bigint) as taken'
 const FIND = `
 select request_hash as hash, status, content_type as type, body from svc_catalog.svc_kept_answer
-where caller = $1 and key = $2 and expires_at > now()`
+where caller = $1 and key = $2 and expires_at > pg_catalog.now()`
 /**
  * Keeps nothing for a request of a caller with limits that changed nothing, because it may as well run again. An expired
  * key may be used again.
  */
 const KEEP = `
 insert into svc_catalog.svc_kept_answer (caller, key, request_hash, status, content_type, body, expires_at, counted_as)
-select $1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7), $8::bytea
-where $8::bytea is null or pg_current_xact_id_if_assigned() is not null
+select $1, $2, $3, $4, $5, $6, pg_catalog.now() + pg_catalog.make_interval(hours => $7), $8::bytea
+where $8::bytea is null or pg_catalog.pg_current_xact_id_if_assigned() is not null
 on conflict (caller, key) do update set request_hash = excluded.request_hash, status = excluded.status,
   content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at,
   counted_as = excluded.counted_as
@@ -151,16 +151,16 @@ returning 1`
 /** What each answer counts besides its size, in bytes. */
 const EACH = 1024
 const SUM = `
-select coalesce(sum(length(body) + ${EACH}), 0)::float8 as bytes from svc_catalog.svc_kept_answer
-where counted_as = $1 and expires_at > now()`
+select coalesce(pg_catalog.sum(pg_catalog.length(body) + ${EACH}), 0)::float8 as bytes from svc_catalog.svc_kept_answer
+where counted_as = $1 and expires_at > pg_catalog.now()`
 
 const PRUNE_MS = 60_000
 const BATCH = 1000
 /** Uses the index svc_kept_answer_expired. The last condition spares a key that is used again at this moment. */
 const PRUNE = `
 delete from svc_catalog.svc_kept_answer where (caller, key) in (
-  select caller, key from svc_catalog.svc_kept_answer where expires_at < now() order by expires_at limit ${BATCH})
-and expires_at < now() returning 1`
+  select caller, key from svc_catalog.svc_kept_answer where expires_at < pg_catalog.now() order by expires_at limit ${BATCH})
+and expires_at < pg_catalog.now() returning 1`
 
 const lockOf = (owner: string, key: string): string =>
   String(sha256(JSON.stringify(['Idempotency-Key', owner, key])).readBigInt64BE())

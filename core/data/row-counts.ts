@@ -18,14 +18,14 @@ const FRESH_MS = 60_000
 
 /** Partitions count for their table, which PostgreSQL has statistics of only after a manual `analyze`. */
 const COUNTS = `
-select t.table_schema || chr(1) || t.table_name as table,
+select t.table_schema || pg_catalog.chr(1) || t.table_name as table,
   case c.relkind
-    when 'p' then (select sum(greatest(l.reltuples, 0)) from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and p.isleaf)
+    when 'p' then (select pg_catalog.sum(greatest(l.reltuples, 0)) from pg_catalog.pg_partition_tree(c.oid) p join pg_catalog.pg_class l on l.oid = p.relid and p.isleaf)
     else c.reltuples
   end::float8 as rows
 from svc_catalog.svc_table t
-join pg_namespace n on n.nspname = t.table_schema
-join pg_class c on c.relnamespace = n.oid and c.relname = t.table_name`
+join pg_catalog.pg_namespace n on n.nspname = t.table_schema
+join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = t.table_name`
 
 export function openRowCounts(database: Database, log: Logger): RowCounts {
   let counts: ReadonlyMap<string, number> = new Map()

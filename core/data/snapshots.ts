@@ -156,7 +156,7 @@ export async function openSnapshots(
 /** Announces a new version, unless the database is read-only, as a standby is. */
 async function announceIfWritable(client: ClientBase): Promise<string | undefined> {
   const { rows } = await client.query<{ writable: boolean }>(
-    `select current_setting('transaction_read_only') = 'off' as writable`,
+    `select pg_catalog.current_setting('transaction_read_only') = 'off' as writable`,
   )
   return rows[0]?.writable ? announce(client) : undefined
 }

@@ -403,7 +403,7 @@ export async function cancel(
 ): Promise<void> {
   if (isPooled(config)) return requestCancel(client)
   const { processID } = client as pg.ClientBase & { readonly processID?: number }
-  const text = `select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and wait_event is distinct from 'SyncRep'`
+  const text = `select pg_catalog.pg_cancel_backend(pid) from pg_catalog.pg_stat_activity where pid = $1 and wait_event is distinct from 'SyncRep'`
   await withClient(admin, (other) => other.query(text, [processID])).catch(() => undefined)
 }
 

@@ -115,7 +115,7 @@ interface Place {
   readonly port: number
 }
 
-const STATE = `select pg_is_in_recovery() as standby, current_setting('transaction_read_only') = 'on' as frozen`
+const STATE = `select pg_catalog.pg_is_in_recovery() as standby, pg_catalog.current_setting('transaction_read_only') = 'on' as frozen`
 
 /** @throws Error with a code like those of connections, because another attempt may find another host */
 async function mustFit(client: pg.Client, wanted: string): Promise<void> {

@@ -13,7 +13,7 @@ export const IDLE_IN_TRANSACTION_MS = 60_000
  */
 export const RESET_SESSION =
   'set constraints all immediate; reset session authorization; reset role; reset all; close all; ' +
-  'unlisten *; discard temp; discard sequences; select pg_advisory_unlock_all()'
+  'unlisten *; discard temp; discard sequences; select pg_catalog.pg_advisory_unlock_all()'
 
 type Defaults = Readonly<Record<string, string>>
 
@@ -37,7 +37,7 @@ export async function setSessionDefaults(config: DatabaseConfig, dry = false): P
     const wrong = await readWrong(client, defaultsOf(config))
     if (wrong.length === 0) return []
     const { rows } = await client.query<{ login: string }>(
-      `select format('role %I in database %I', session_user, current_database()) as login`,
+      `select pg_catalog.format('role %I in database %I', session_user, pg_catalog.current_database()) as login`,
     )
     const { login } = rows[0] as { login: string }
     const changes = wrong.map(({ name, wanted }) => `alter ${login} set ${name} = ${pg.escapeLiteral(wanted)}`)
@@ -48,7 +48,7 @@ export async function setSessionDefaults(config: DatabaseConfig, dry = false): P
 }
 
 /** Advisory lock key of this program. */
-const LOCK = 'select pg_advisory_xact_lock(823746212)'
+const LOCK = 'select pg_catalog.pg_advisory_xact_lock(823746212)'
 
 /** Number of concurrent queries, so that the pooler must use several sessions. */
 const SESSIONS = 4
@@ -101,8 +101,8 @@ interface WrongSetting {
 /** Reads the wrong settings. The pause keeps the session busy while the other queries run. */
 async function readWrong(client: pg.ClientBase, defaults: Defaults): Promise<readonly WrongSetting[]> {
   const { rows } = await client.query<{ name: string; setting: string; reset: string }>({
-    text: `select lower(name) as name, setting, reset_val as reset from pg_settings, pg_sleep(0.02)
-      where lower(name) = 'search_path' or lower(name) = any($1)`,
+    text: `select pg_catalog.lower(name) as name, setting, reset_val as reset from pg_catalog.pg_settings, pg_catalog.pg_sleep(0.02)
+      where pg_catalog.lower(name) = 'search_path' or pg_catalog.lower(name) = any($1)`,
     values: [Object.keys(defaults)],
   })
   return rows.flatMap(({ name, setting, reset }) => {

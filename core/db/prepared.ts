@@ -16,7 +16,7 @@ export async function prepared<Row extends QueryResultRow>(
   text: string,
   given: Readonly<Record<string, string>> = {},
 ): Promise<readonly Row[]> {
-  const settings = Object.entries(given).map(([key], i) => `set_config('rowhouse.${key}', $${i + 1}, false)`)
+  const settings = Object.entries(given).map(([key], i) => `pg_catalog.set_config('rowhouse.${key}', $${i + 1}, false)`)
   const set = settings.length > 0 && client.query(`select ${settings.join()}`, Object.values(given))
   const [{ rows }] = await Promise.all([client.query<Row>(own.has(client) ? { name, text } : text), set])
   return rows

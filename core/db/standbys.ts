@@ -382,11 +382,11 @@ interface Identity {
 const mayFollow = (found: Identity, primary: Pick<Identity, 'system' | 'started'>): boolean =>
   found.system === primary.system && (found.standby || found.started === primary.started)
 
-const ASK = `select pg_is_in_recovery() as standby,
-  case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text as text,
-  pg_size_bytes(current_setting('wal_segment_size'))::text as segment,
-  (select system_identifier from pg_control_system())::text as system,
-  pg_postmaster_start_time()::text as started`
+const ASK = `select pg_catalog.pg_is_in_recovery() as standby,
+  case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() else pg_catalog.pg_current_wal_insert_lsn() end::text as text,
+  pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))::text as segment,
+  (select system_identifier from pg_catalog.pg_control_system())::text as system,
+  pg_catalog.pg_postmaster_start_time()::text as started`
 
 async function ask(checks: Pool): Promise<Identity> {
   const { rows } = await withClient(checks, (client) =>

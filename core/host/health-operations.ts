@@ -209,17 +209,17 @@ const rounded = (ms: number): number => Math.round(ms * 10) / 10
  * Servers are distinguished by the addresses of their connections. Each holds one connection that listens, which is direct
  * even behind a pooler.
  */
-const STATE = `select json_build_object(
-  'version', current_setting('server_version'),
-  'standby', pg_is_in_recovery(),
+const STATE = `select pg_catalog.json_build_object(
+  'version', pg_catalog.current_setting('server_version'),
+  'standby', pg_catalog.pg_is_in_recovery(),
   'metadata_version', (select version::text from svc_catalog.svc_version),
-  'migrations', (select json_object_agg(owner, id)
-    from (select owner, max(id) as id from svc_catalog.svc_migration group by owner) m),
-  'servers', (select json_agg(s order by since) from (
-    select host(client_addr) as address, client_addr is not distinct from inet_client_addr() as own,
-      count(*) filter (where application_name = 'rowhouse listen') as servers, count(*) as connections,
-      min(backend_start) as since
-    from pg_stat_activity where datname = current_database() and application_name like 'rowhouse %'
+  'migrations', (select pg_catalog.json_object_agg(owner, id)
+    from (select owner, pg_catalog.max(id) as id from svc_catalog.svc_migration group by owner) m),
+  'servers', (select pg_catalog.json_agg(s order by since) from (
+    select pg_catalog.host(client_addr) as address, client_addr is not distinct from pg_catalog.inet_client_addr() as own,
+      pg_catalog.count(*) filter (where application_name = 'rowhouse listen') as servers, pg_catalog.count(*) as connections,
+      pg_catalog.min(backend_start) as since
+    from pg_catalog.pg_stat_activity where datname = pg_catalog.current_database() and application_name like 'rowhouse %'
     group by client_addr) s)) as state`
 
 const STATE_MS = 2000

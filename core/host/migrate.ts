@@ -41,7 +41,7 @@ export async function migrate(
     return pending.map(({ owner, id }) => ({ owner, id }))
   } finally {
     // A lost connection has released the lock, and its own error is the one to report.
-    await client.query('select pg_advisory_unlock($1)', [LOCK]).catch(() => {})
+    await client.query('select pg_catalog.pg_advisory_unlock($1)', [LOCK]).catch(() => {})
   }
 }
 
@@ -69,7 +69,9 @@ export async function takeLock(
   lock: string = LOCK,
 ): Promise<void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MS; waitedMs += LOCK_POLL_MS) {
-    const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [lock])
+    const { rows } = await client.query<{ taken: boolean }>('select pg_catalog.pg_try_advisory_lock($1) as taken', [
+      lock,
+    ])
     if (rows[0]?.taken === true) return
     if (waitedMs === 0) progress('waiting for another process that is migrating this database')
     await sleep(LOCK_POLL_MS)
@@ -89,7 +91,7 @@ async function createRecord(client: ClientBase): Promise<void> {
         owner text not null,
         id text not null,
         checksum text not null,
-        applied_at timestamptz not null default now(),
+        applied_at timestamptz not null default pg_catalog.now(),
         breaks boolean not null default false,
         primary key (owner, id)
       )`)
@@ -98,7 +100,7 @@ async function createRecord(client: ClientBase): Promise<void> {
 
 async function recordExists(client: ClientBase): Promise<boolean> {
   const { rows } = await client.query<{ found: boolean }>(
-    `select to_regclass('svc_catalog.svc_migration') is not null as found`,
+    `select pg_catalog.to_regclass('svc_catalog.svc_migration') is not null as found`,
   )
   return rows[0]?.found === true
 }

@@ -406,7 +406,7 @@ async function mustAnswer(database: Database): Promise<string | undefined> {
   const { rows } = await withClient(database.admin, (client) => client.query<{ standby: boolean }>(IN_RECOVERY))
   return rows[0]?.standby ? 'read-only: the database is a standby' : undefined
 }
-const IN_RECOVERY = 'select pg_is_in_recovery() as standby'
+const IN_RECOVERY = 'select pg_catalog.pg_is_in_recovery() as standby'
 /** Returns the version of PostgreSQL, or undefined when it is unavailable. */
 const versionOf = ({ admin }: Database): Promise<string | undefined> =>
   withClient(admin, (client) => client.query<{ server_version: string }>('show server_version')).then(

@@ -71,11 +71,15 @@ export const isGeo = (type: SqlType | undefined): type is SqlType & { readonly k
   type?.kind === 'geometry' || type?.kind === 'geography'
 
 /**
- * Returns the schema of the operators of a type that an extension created: the search path may lack it. PostgreSQL's own
- * operators serve enums, ranges, composites and arrays.
+ * Returns the schema in which the operators of a type are, if they must be looked for there. The search path may lack the schema of
+ * an extension. PostgreSQL has no operators of exactly these types for enums, ranges, composites, arrays and `varchar`, so
+ * others could put their own before those that serve them, as intarray does with operators that fail for null.
  */
-export const operatorsIn = ({ schema, kind, enum: isEnum }: SqlType): string | undefined =>
-  schema === 'pg_catalog' || isEnum || !OWN_OPERATORS.has(kind) ? undefined : schema
+export const operatorsIn = ({ schema, name, kind, enum: isEnum }: SqlType): string | undefined => {
+  if (isEnum || POLYMORPHIC.has(kind) || (schema === 'pg_catalog' && name === 'varchar')) return 'pg_catalog'
+  return schema === 'pg_catalog' || !OWN_OPERATORS.has(kind) ? undefined : schema
+}
+const POLYMORPHIC: ReadonlySet<TypeKind> = new Set(['array', 'range', 'multirange', 'row'])
 const OWN_OPERATORS: ReadonlySet<TypeKind> = new Set(['text', 'hstore', 'geometry', 'geography', 'other'])
 
 /** Returns whether values of a type can be sorted, compared by `<`, or by `=`. An array depends on its elements. */

@@ -198,7 +198,7 @@ export class Params {
     this.fresh ||= isGeo(type) || isGeo(type.element) || type.search === 'language'
     if (isGeo(type)) return fromGeoJson(sql`${this.place(operand)}::text`, type)
     if (isGeo(type.element)) {
-      return sql`array(select ${fromGeoJson(sql`g`, type.element)} from unnest(${this.place(operand)}::_text) g)`
+      return sql`array(select ${fromGeoJson(sql`g`, type.element)} from pg_catalog.unnest(${this.place(operand)}::_text) g)`
     }
     if (type.element?.kind === 'row') return this.rowsOf(operand)
     return type.kind === 'row' ? this.row(operand) : sql`${this.place(operand)}::${typeText(type)}`
@@ -207,13 +207,13 @@ export class Params {
   /** Prints a composite value: an object as JSON, or PostgreSQL's text form, which starts with a parenthesis. */
   private row(operand: Operand): Sql {
     const [value, type] = [this.place(operand), typeText(operand.type)]
-    return sql`case when ${value}::text like '{%' then json_populate_record(null::${type}, ${value}::text::json) else ${value}::text::${type} end`
+    return sql`case when ${value}::text like '{%' then pg_catalog.json_populate_record(null::${type}, ${value}::text::json) else ${value}::text::${type} end`
   }
 
   /** Prints an array of composite values: JSON, or PostgreSQL's text form, which ends in a brace. */
   private rowsOf(operand: Operand): Sql {
     const [value, type] = [this.place(operand), typeText(operand.type)]
-    const read = sql`select v from json_to_record(json_build_object('v', ${value}::text::json)) as r(v ${type})`
+    const read = sql`select v from pg_catalog.json_to_record(pg_catalog.json_build_object('v', ${value}::text::json)) as r(v ${type})`
     return sql`case when ${value}::text like '[%]' then (${read}) else ${value}::text::${type} end`
   }
 

@@ -145,12 +145,12 @@ function emitKeys(write: Insert | Update): Statement {
     // Locked, because related rows are written only while these rows meet the condition.
     const lock = write.key.kind === 'none' ? sql`` : sql` for no key update of ${t}`
     const met = sql`select ${join(keys, sql`, `)} from ${tableText(write.table)} ${t}${matching(write, printer, t)}${lock}`
-    return printer.statement(sql`with w as (${met}) select array_to_json(array(select w from w))::text`)
+    return printer.statement(sql`with w as (${met}) select pg_catalog.array_to_json(array(select w from w))::text`)
   }
   const fresh = sql`(${t}.xmax = 0) as fresh`
   const upsert = write.kind === 'insert' && write.onConflict?.action === 'update' && !isPartitioned(write.key)
   const written = sql`${change(write, printer, t)} returning ${join(upsert ? [...keys, fresh] : keys, sql`, `)}`
-  return printer.statement(sql`with w as (${written}) select array_to_json(array(select w from w))::text`)
+  return printer.statement(sql`with w as (${written}) select pg_catalog.array_to_json(array(select w from w))::text`)
 }
 
 /** Prints the second of two statements: finds the rows by key, checks them, and returns the result. */
@@ -161,7 +161,7 @@ function emitLook(table: TableRef, key: RowKey, after: Afterwards, slot?: number
   const names = [...columns.map((_, i) => alias('k', i)), sql`fresh`]
   const types = [...columns.map((column, i) => sql`${alias('k', i)} ${column.type}`), sql`fresh bool`]
   const written = printer.params.place({ kind: 'written', slot })
-  const keys = sql`rows from (json_to_recordset(${written}::json) as (${join(types, sql`, `)})) with ordinality as k(${join(names, sql`, `)}, ord)`
+  const keys = sql`rows from (pg_catalog.json_to_recordset(${written}::json) as (${join(types, sql`, `)})) with ordinality as k(${join(names, sql`, `)}, ord)`
   const on = columns.map((column, i) => sql`${t}.${column.name} = k.${alias('k', i)}`)
   const seen = rowsWritten(printer, t, after, sql`k.fresh`)
   const only = key.kind === 'columns' && key.only ? sql`only ` : sql``
@@ -240,7 +240,7 @@ function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   const refused = sql`exists (select 1 from w where ok is not true)`
   // A row that was not found again is unchecked: a trigger has moved it.
   const failing = seen.found
-    ? sql`(${refused} or (select count(*) from w) <> (select count(*) from ${counted}))`
+    ? sql`(${refused} or (select pg_catalog.count(*) from w) <> (select pg_catalog.count(*) from ${counted}))`
     : refused
   return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
 }
@@ -260,8 +260,8 @@ function answerBody(printer: Printer, { answer, keys, names, filtered, alsoAffec
     switch (part.kind) {
       case 'affected_rows':
         return alsoAffected
-          ? sql`(select count(*) + ${printer.params.operand(alsoAffected)} from ${counted})`
-          : sql`(select count(*) from ${counted})`
+          ? sql`(select pg_catalog.count(*) + ${printer.params.operand(alsoAffected)} from ${counted})`
+          : sql`(select pg_catalog.count(*) from ${counted})`
       case 'returning': {
         const { fields, rows, row } = rowsOf(...(part.fields ?? []))
         return sql`array(select ${printer.object(fields, row)} from (${rows}) ${row})`
@@ -298,7 +298,7 @@ function matching({ where, expected, within }: Update | Delete, printer: Printer
   const written = printer.params.place({ kind: 'written', slot })
   const types = on.map(({ link, type }) => sql`${alias('l', link)} ${typeText(type)}`)
   const joined = on.map(({ name, link }) => sql`p.${alias('l', link)} = ${t}.${ident(name)}`)
-  const rows = sql`json_to_recordset(${written}::json) as p(${join(types, sql`, `)})`
+  const rows = sql`pg_catalog.json_to_recordset(${written}::json) as p(${join(types, sql`, `)})`
   return printer.where([...conditions, sql`exists (select 1 from ${rows} where ${join(joined, sql` and `)})`])
 }
 
@@ -359,7 +359,7 @@ function insert(write: Insert, printer: Printer, t: Sql): Sql {
 /** Prints rows that all have every key. */
 function recordset(columns: readonly InsertColumn[], rows: Sql): Sql {
   const names = columns.map((_, i) => alias('r', i))
-  const definition = sql`rows from (json_to_recordset(${rows}::json) as (${definitions(columns)}))`
+  const definition = sql`rows from (pg_catalog.json_to_recordset(${rows}::json) as (${definitions(columns)}))`
   return sql`${definition} with ordinality as r(${join(names, sql`, `)}, ord)`
 }
 
@@ -368,16 +368,16 @@ function recordset(columns: readonly InsertColumn[], rows: Sql): Sql {
  * value becomes a record of its own: `json_to_record(json_build_object('v', e.o -> $1::text)) as (v int4)`
  */
 function records(columns: readonly InsertColumn[], rows: Sql, printer: Printer): Sql {
-  const elements = sql`json_array_elements(${rows}::json) with ordinality as e(o, ord)`
+  const elements = sql`pg_catalog.json_array_elements(${rows}::json) with ordinality as e(o, ord)`
   if (columns.length === 0) return elements
   const names = columns.map((_, i) => alias('r', i))
   const record = (column: InsertColumn): Sql => {
     const value = sql`e.o -> ${printer.params.operand(keyOperand(column))}`
-    return sql`json_to_record(json_build_object('v', ${value})) as (v ${readType(column)})`
+    return sql`pg_catalog.json_to_record(pg_catalog.json_build_object('v', ${value})) as (v ${readType(column)})`
   }
   const read = columns.some((column) => isLongName(keyOf(column)))
     ? join(columns.map(record), sql`, `)
-    : sql`json_to_record(e.o) as (${definitions(columns)})`
+    : sql`pg_catalog.json_to_record(e.o) as (${definitions(columns)})`
   return sql`${elements} cross join lateral rows from (${read}) as r(${join(names, sql`, `)})`
 }
 
@@ -416,8 +416,8 @@ function written(read: Sql, type: SqlType): Sql {
   const value =
     element.kind === 'hstore'
       ? hstoreOf(sql`(e.o #>> '{}')`, element)
-      : sql`case when json_typeof(e.o) <> 'null' then e.o::${typeText(element)} end`
-  const list = sql`select array_agg(${value} order by e.place)::${typeText(type)} from json_array_elements(${read}::json) with ordinality as e(o, place)`
+      : sql`case when pg_catalog.json_typeof(e.o) <> 'null' then e.o::${typeText(element)} end`
+  const list = sql`select pg_catalog.array_agg(${value} order by e.place)::${typeText(type)} from pg_catalog.json_array_elements(${read}::json) with ordinality as e(o, place)`
   return sql`case when ${read} like '[%' then coalesce((${list}), '{}') else ${read}::${typeText(type)} end`
 }
 
@@ -426,7 +426,7 @@ const isListOfJson = (type: SqlType): type is SqlType & { readonly element: SqlT
   type.kind === 'array' && !type.nested && ['hstore', 'json', 'jsonb'].includes(type.element?.kind ?? '')
 
 function hstoreOf(read: Sql, type: SqlType): Sql {
-  const pairs = sql`select ${ident(type.schema)}.hstore(array_agg(key), array_agg(value)) from json_each_text(${read}::json)`
+  const pairs = sql`select ${ident(type.schema)}.hstore(pg_catalog.array_agg(key), pg_catalog.array_agg(value)) from pg_catalog.json_each_text(${read}::json)`
   const hstore = typeText(type)
   return sql`case when ${read} like '{%' then coalesce((${pairs}), ''::${hstore}) else ${read}::${hstore} end`
 }

@@ -48,9 +48,9 @@ function emitRead(read: Read, form: Form): Statement {
   switch (form) {
     case 'array':
       if (read.single) return printer.statement(sql`select coalesce((${each()}), 'null')::text`)
-      if (read.values) return printer.statement(sql`select array_to_json(array(${each()}))::text`)
+      if (read.values) return printer.statement(sql`select pg_catalog.array_to_json(array(${each()}))::text`)
       return printer.statement(
-        sql`select array_to_json(array(select ${printer.object(read.fields, x)} from (${rows}) ${x}))::text`,
+        sql`select pg_catalog.array_to_json(array(select ${printer.object(read.fields, x)} from (${rows}) ${x}))::text`,
       )
     case 'cells': {
       // Text unchanged, everything else as JSON text, null as null. JSON nulls and strings stay JSON.
@@ -58,7 +58,7 @@ function emitRead(read: Read, form: Form): Statement {
       const cells = read.fields.map((field, i) => {
         const isJson = field.kind === 'column' && (field.type?.kind === 'json' || field.type?.kind === 'jsonb')
         const value = sql`${x}.${names[i] as Sql}`
-        return isJson ? sql`${value}::text` : sql`to_json(${value}) #>> '{}'`
+        return isJson ? sql`${value}::text` : sql`pg_catalog.to_json(${value}) #>> '{}'`
       })
       return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) ${x}`)
     }
@@ -72,8 +72,8 @@ function emitRead(read: Read, form: Form): Statement {
  * coalesce(array_to_json(array_agg(y.r))::text, '[]') from (select t0."rev"::text as v, ... as r from ...) y`
  */
 function withVersion(printer: Printer, read: Read, column: string): Sql {
-  const one = sql`case count(*) when 1 then to_json(min(y.v))::text || chr(10) else '' end`
-  const rows = sql`coalesce(array_to_json(array_agg(y.r))::text, '[]')`
+  const one = sql`case pg_catalog.count(*) when 1 then pg_catalog.to_json(pg_catalog.min(y.v))::text || pg_catalog.chr(10) else '' end`
+  const rows = sql`coalesce(pg_catalog.array_to_json(pg_catalog.array_agg(y.r))::text, '[]')`
   return sql`select ${one} || ${rows} from (${printer.versioned(read, column)}) y`
 }
 
@@ -132,7 +132,7 @@ function emitParts(roots: Roots): Statement {
   const c = alias('c', 0)
   const turns = parts.flatMap((part, i) => (i === 0 ? [part] : [sql`select null`, part]))
   const rows = turns.map((turn, i) => sql`${turn} where ${t}.${c} = ${integer(i + 1)}`)
-  const order = sql`generate_series(1, ${integer(turns.length)}) ${t}(${c})`
+  const order = sql`pg_catalog.generate_series(1, ${integer(turns.length)}) ${t}(${c})`
   return printer.statement(
     sql`select ${all}.${c} from ${order}, lateral (${join(rows, sql` union all `)}) ${all}(${c})`,
   )
@@ -152,10 +152,10 @@ function emitAhead({ from, table }: Read): readonly Statement[] {
   const t = printer.alias()
   if (from.columns) {
     const texts = from.columns.map(({ name }) => sql`${t}.${ident(name)}::text`)
-    const rows = sql`coalesce(json_agg(array[${join(texts, sql`, `)}]), '[]')`
+    const rows = sql`coalesce(pg_catalog.json_agg(array[${join(texts, sql`, `)}]), '[]')`
     return [printer.statement(sql`select ${rows}::text from ${printer.called(from, t)}`)]
   }
-  const rows = sql`coalesce(array_agg(${t}.*), array[]::${tableText(table)}[])`
+  const rows = sql`coalesce(pg_catalog.array_agg(${t}.*), array[]::${tableText(table)}[])`
   return [printer.statement(sql`select ${rows}::text from ${printer.call(from)} ${t}`)]
 }
 
@@ -164,7 +164,12 @@ function emitCount(count: Count): Statement {
   const t = printer.alias()
   const distinct = count.distinct?.map((column) => printer.cell(column, count.masks, t))
   const from = sql`from ${tableText(count.table)} ${t}${printer.where([printer.condition(count.where, t)])}`
-  if (!distinct) return printer.statement(sql`select row_to_json(x)::text from (select count(*) as "count" ${from}) x`)
+  if (!distinct)
+    return printer.statement(
+      sql`select pg_catalog.row_to_json(x)::text from (select pg_catalog.count(*) as "count" ${from}) x`,
+    )
   const rows = sql`select distinct ${join(distinct, sql`, `)} ${from}`
-  return printer.statement(sql`select row_to_json(x)::text from (select count(*) as "count" from (${rows}) d) x`)
+  return printer.statement(
+    sql`select pg_catalog.row_to_json(x)::text from (select pg_catalog.count(*) as "count" from (${rows}) d) x`,
+  )
 }

@@ -140,12 +140,12 @@ export class Printer {
     if (!from) return sql`${tableText(table)} ${t}`
     if (!from.ahead) return this.called(from, t, outer?.alias)
     const rows = this.params.place({ kind: 'written' })
-    if (!from.columns) return sql`unnest(${rows}::${tableText(table)}[]) ${t}`
+    if (!from.columns) return sql`pg_catalog.unnest(${rows}::${tableText(table)}[]) ${t}`
     // `(select (r ->> 0)::int4 as "id", ... from json_array_elements($1::json) r) t0`
     const columns = from.columns.map(({ name, type }, i) => {
       return sql`(r ->> ${integer(i)})::${typeText(type)} as ${ident(name)}`
     })
-    return sql`(select ${join(columns, sql`, `)} from json_array_elements(${rows}::json) r) ${t}`
+    return sql`(select ${join(columns, sql`, `)} from pg_catalog.json_array_elements(${rows}::json) r) ${t}`
   }
 
   /** Prints a call as a source of rows, with the names of its columns unless a table has them: `"add"("a" => $1::int4) t0("value")`. */
@@ -193,14 +193,14 @@ export class Printer {
     const names = columnNames(fields)
     const members = fields.map(({ key }, i) => {
       const name = this.constant(`${JSON.stringify(key)}:`)
-      return sql`${name} || coalesce(to_json(${x}.${names[i] as Sql})::text, 'null')`
+      return sql`${name} || coalesce(pg_catalog.to_json(${x}.${names[i] as Sql})::text, 'null')`
     })
-    return sql`('{' || array_to_string(array[${join(members, sql`, `)}], ',') || '}')::json`
+    return sql`('{' || pg_catalog.array_to_string(array[${join(members, sql`, `)}], ',') || '}')::json`
   }
 
   /** Prints the object of a row as JSON: `row_to_json(x)`. */
   json(fields: readonly { readonly key: string }[], x: Sql): Sql {
-    return this.object(fields, x, sql`row_to_json(${x})`)
+    return this.object(fields, x, sql`pg_catalog.row_to_json(${x})`)
   }
 
   /**
@@ -289,13 +289,13 @@ export class Printer {
           const of = each.of.map((field) =>
             field.kind === 'constant'
               ? this.constant(field.value)
-              : this.shown(add(sql`${FUNCTIONS[each.fn]}(${t}.${ident(field.column)})`), field),
+              : this.shown(add(sql`${functionOf(each.fn, field.type)}(${t}.${ident(field.column)})`), field),
           )
           return sql`(${this.row(sql`select ${columnsAs(of, each.of)}`, each.of)})`
         }
       }
     })
-    if (values.length === 0) add(sql`count(*)`)
+    if (values.length === 0) add(sql`pg_catalog.count(*)`)
     const computed = sql`select ${join(values, sql`, `)} from (${rows}) ${t}`
     return this.row(sql`select ${columnsAs(shown, all)} from (${computed}) ${a}`, all)
   }
@@ -314,7 +314,7 @@ export class Printer {
     const limit = most ? sql` limit ${most} + (${most} >= 0)::int4` : sql``
     const order = read.orderBy.map((each) => this.order(each, t))
     const rows = sql`select (${t}.*)::${tableText(read.table)} as r from ${this.source(read, t, outer)}${this.where(this.shownOf(read, read.where, t, outer))} order by ${join(order, sql`, `)}${limit}`
-    const source = sql`${page} cross join unnest(array[${page}.r]) ${shown}${most ? sql` where ${page}.n <= ${most}` : sql``}`
+    const source = sql`${page} cross join pg_catalog.unnest(array[${page}.r]) ${shown}${most ? sql` where ${page}.n <= ${most}` : sql``}`
     const [forwards, backwards] = read.isLast ? [sql`desc`, sql`asc`] : [sql`asc`, sql`desc`]
     const cursor = () => this.opaque(read.cursor, shown)
     const more = most ? sql`exists (select 1 from ${page} where ${page}.n > ${most})` : sql`false`
@@ -357,7 +357,7 @@ export class Printer {
         }
       }
     })
-    const all = sql`with ${page} as (select ${numbered}.*, row_number() over () as n from (${rows}) ${numbered})`
+    const all = sql`with ${page} as (select ${numbered}.*, pg_catalog.row_number() over () as n from (${rows}) ${numbered})`
     return sql`${all} ${this.row(sql`select ${columnsAs(parts, read.parts)}`, read.parts)}`
   }
 
@@ -382,9 +382,9 @@ export class Printer {
       if (!('by' in part)) return this.params.operand(part)
       return part.asText ? sql`(${this.target(part.by, t)})::text` : this.target(part.by, t)
     })
-    const json = sql`convert_to(json_build_array(${join(values, sql`, `)})::text, 'UTF8')`
+    const json = sql`pg_catalog.convert_to(pg_catalog.json_build_array(${join(values, sql`, `)})::text, 'UTF8')`
     // PostgreSQL breaks lines.
-    return sql`translate(encode(${json}, 'base64'), chr(10), '')`
+    return sql`pg_catalog.translate(pg_catalog.encode(${json}, 'base64'), pg_catalog.chr(10), '')`
   }
 
   /** Prints a value as clients see it. */
@@ -460,7 +460,7 @@ export class Printer {
         const value =
           exp.fn === 'count'
             ? count(exp, cell)
-            : sql`${exp.fn === 'bool_and' ? sql`bool_and` : sql`bool_or`}(${column as Sql})`
+            : sql`${exp.fn === 'bool_and' ? sql`pg_catalog.bool_and` : sql`pg_catalog.bool_or`}(${column as Sql})`
         const rows = sql`select ${value} as "value" from ${tableText(exp.table)} ${inner}${this.where(where)}`
         return sql`(select ${this.condition(exp.is, outer)} from (${rows}) ${outer})`
       }
@@ -499,12 +499,13 @@ export class Printer {
     if (by.kind === 'rank') {
       const [query, language] = [by.query, ...(by.language ? [by.language] : [])].map((to) => this.params.operand(to))
       const vector = by.op === 'vector_matches' ? this.columnOf(by, t) : toVector(this.columnOf(by, t), language)
-      return sql`ts_rank(${vector}, ${toQuery(query as Sql, language)})`
+      return sql`pg_catalog.ts_rank(${vector}, ${toQuery(query as Sql, language)})`
     }
     const inner = this.alias()
     const where = this.joined(by, t, inner, this.condition(by.where, inner))
     if (by.kind === 'aggregate') {
-      const value = by.of.fn === 'count' ? sql`count(*)` : sql`${FUNCTIONS[by.of.fn]}(${this.columnOf(by.of, inner)})`
+      const value =
+        by.of.fn === 'count' ? sql`pg_catalog.count(*)` : sql`${functionOf(by.of.fn)}(${this.columnOf(by.of, inner)})`
       const rows = by.from ? this.call(by.from, t) : tableText(by.table)
       return sql`(select ${value} from ${rows} ${inner}${this.where(where)})`
     }
@@ -542,7 +543,7 @@ const joinOf = ({ on, links }: Joined): Joined => (links ? { on, links } : { on 
 export function values(rows: Sql, [field]: readonly Field[]): Sql {
   const key = (field as Field).key
   const x = rowAlias([key])
-  return sql`select to_json(${x}.${ident(key)}) from (${rows}) ${x}`
+  return sql`select pg_catalog.to_json(${x}.${ident(key)}) from (${rows}) ${x}`
 }
 
 /** Prints an order by a value. */
@@ -566,22 +567,29 @@ function count(
   { columns, distinct }: { readonly columns: readonly string[]; readonly distinct: boolean },
   value: (column: string) => Sql,
 ): Sql {
-  if (columns.length === 0) return sql`count(*)`
+  if (columns.length === 0) return sql`pg_catalog.count(*)`
   const list = columns.map(value)
-  if (distinct) return sql`count(distinct ${list.length === 1 ? (list[0] as Sql) : sql`(${join(list, sql`, `)})`})`
+  if (distinct)
+    return sql`pg_catalog.count(distinct ${list.length === 1 ? (list[0] as Sql) : sql`(${join(list, sql`, `)})`})`
   // Rows in which all of the columns have a value.
-  return sql`count(*) filter (where num_nulls(${join(list, sql`, `)}) = 0)`
+  return sql`pg_catalog.count(*) filter (where pg_catalog.num_nulls(${join(list, sql`, `)}) = 0)`
 }
 
 /** Lists are sorted, because rows have no order. */
-function groupValue({ fn, column, distinct, sorted }: GroupValue, cell: (column: string) => Sql): Sql {
-  if (column === undefined) return sql`count(*)`
+function groupValue({ fn, column, distinct, sorted, type }: GroupValue, cell: (column: string) => Sql): Sql {
+  if (column === undefined) return sql`pg_catalog.count(*)`
   const value = cell(column)
-  return sql`${FUNCTIONS[fn]}(${distinct ? sql`distinct ` : sql``}${value}${sorted ? sql` order by ${value}` : sql``})`
+  return sql`${functionOf(fn, type)}(${distinct ? sql`distinct ` : sql``}${value}${sorted ? sql` order by ${value}` : sql``})`
 }
 
 export const TRUE = sql`true`
 const JSON_TYPE: SqlType = { schema: 'pg_catalog', name: 'json', kind: 'json' }
+
+/** Prints the name of an aggregate. `min` and `max` of a type that an extension created are in its schema. */
+function functionOf(fn: GroupValue['fn'], type?: SqlType): Sql {
+  const isOwn = type?.schema === 'pg_catalog' || type?.enum || type?.kind === 'array'
+  return (fn === 'min' || fn === 'max') && !isOwn ? FUNCTIONS[fn] : sql`pg_catalog.${FUNCTIONS[fn]}`
+}
 
 const FUNCTIONS: Record<GroupValue['fn'], Sql> = {
   count: sql`count`,
@@ -652,9 +660,8 @@ const COMPARE: Record<CompareOp, Compare> = {
   iregex: binary(sql`~*`),
   nregex: binary(sql`!~`),
   niregex: binary(sql`!~*`),
-  // An extension (intarray) may define operators with these names that fail for null.
-  contains: binary(sql`operator(pg_catalog.@>)`),
-  contained_in: binary(sql`operator(pg_catalog.<@)`),
+  contains: binary(sql`@>`),
+  contained_in: binary(sql`<@`),
   // The value is never null, see `failClosed`.
   distinct: (left, operands, geo) => sql`(${COMPARE.eq(left, operands, geo)} is not true)`,
   not_distinct: (left, operands, geo) => sql`(${COMPARE.eq(left, operands, geo)} is true)`,
@@ -665,7 +672,7 @@ const COMPARE: Record<CompareOp, Compare> = {
   trigram_matches: binary(sql`%`),
   net_contains: binary(sql`>>=`),
   net_contained_in: binary(sql`<<=`),
-  overlaps: binary(sql`operator(pg_catalog.&&)`),
+  overlaps: binary(sql`&&`),
   adjacent: binary(sql`-|-`),
   has_key: binary(sql`?`),
   has_keys_any: binary(sql`?|`),
@@ -695,10 +702,10 @@ const COMPARE: Record<CompareOp, Compare> = {
 }
 
 const toVector = (text: Sql, language: Sql | undefined): Sql =>
-  sql`to_tsvector(${language ? sql`${language}, ` : sql``}${text}::text)`
+  sql`pg_catalog.to_tsvector(${language ? sql`${language}, ` : sql``}${text}::text)`
 
 const toQuery = (query: Sql, language: Sql | undefined): Sql =>
-  sql`websearch_to_tsquery(${language ? sql`${language}, ` : sql``}${query})`
+  sql`pg_catalog.websearch_to_tsquery(${language ? sql`${language}, ` : sql``}${query})`
 
 /** Prints the bounding box expanded by a distance. */
 const grown = (value: Sql, distance: Sql, geo: Geo | undefined): Sql =>

@@ -23,7 +23,7 @@ export class Sessions {
     if (id === undefined) return null
     try {
       const [found] = await this.#data.query<Row>(
-        `select ${COLUMNS} from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now()`,
+        `select ${COLUMNS} from svc_catalog.svc_console_session where id_hash = $1 and expires_at > pg_catalog.now()`,
         [hashOf('session', id)],
       )
       return found ? sessionOf(found, id) : null
@@ -49,7 +49,7 @@ export class Sessions {
   /** Returns who signs in with a code, which is then used up; null for any other text. */
   async redeem(code: string): Promise<Session | null> {
     const [found] = await this.#data.query<Row>(
-      `delete from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now() returning ${COLUMNS}`,
+      `delete from svc_catalog.svc_console_session where id_hash = $1 and expires_at > pg_catalog.now() returning ${COLUMNS}`,
       [hashOf('code', code)],
     )
     return found ? sessionOf(found, code) : null
@@ -78,13 +78,13 @@ export class Sessions {
     const seconds = Math.floor(ms / 1000)
     await this.#data.query(
       `with ended as (
-         delete from svc_catalog.svc_console_session where expires_at < now() or id_hash in (
+         delete from svc_catalog.svc_console_session where expires_at < pg_catalog.now() or id_hash in (
            select id_hash from svc_catalog.svc_console_session
-           where ${COUNTED} and expires_at > now() order by created_at desc, id_hash offset ${MAX_SESSIONS - 1}
+           where ${COUNTED} and expires_at > pg_catalog.now() order by created_at desc, id_hash offset ${MAX_SESSIONS - 1}
          )
        )
        insert into svc_catalog.svc_console_session (id_hash, role, roles, variables, secret_key, expires_at)
-       values ($3, $4, $5, $6, $7, now() + $8 * interval '1 second')`,
+       values ($3, $4, $5, $6, $7, pg_catalog.now() + $8 * interval '1 second')`,
       [
         variables.get(USER_ID) ?? null,
         [role],

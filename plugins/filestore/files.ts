@@ -234,7 +234,7 @@ function isDuplicate(error: unknown): boolean {
   return cause?.code === '23505' && cause.constraint === 'svc_file_pkey'
 }
 
-const RECORD = `json_build_object('file_id', file_id, 'content_type', content_type, 'file_status', file_status,
+const RECORD = `pg_catalog.json_build_object('file_id', file_id, 'content_type', content_type, 'file_status', file_status,
   'file_size', file_size, 'user_id', user_id, 'user_role', user_role, 'created_at', created_at)::text as record`
 
 const FIND = `
@@ -252,8 +252,8 @@ const VERSION = 'select etag, updated_at as "updatedAt" from svc_catalog.svc_fil
 
 const reserveText = (owner: OwnerType) => `
 insert into svc_catalog.svc_blob (blob_id, provider, state, leased_until, size, user_id)
-select blob, provider, 'writing', now() + interval '${LEASE_SECONDS} seconds', size, user_id
-from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::${owner}[]) as new (blob, provider, new_file, size, user_id)
+select blob, provider, 'writing', pg_catalog.now() + interval '${LEASE_SECONDS} seconds', size, user_id
+from pg_catalog.unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::${owner}[]) as new (blob, provider, new_file, size, user_id)
 where new_file is null or not exists (select 1 from svc_catalog.svc_file where file_id = new_file)
 returning blob_id as blob`
 interface NewBlob {
@@ -266,29 +266,30 @@ interface NewBlob {
 }
 
 /** One lock per user. $4 is the role if a pending upload replaces another one. */
-const LOCK_USER = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_file of ' || $1, 0))"
+const LOCK_USER =
+  "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('svc_catalog.svc_file of ' || $1, 0))"
 const USED = `
 select (
-  coalesce((select sum(file_size) from svc_catalog.svc_file where user_id = $1 and file_id <> $2), 0) +
-  coalesce((select sum(size) from svc_catalog.svc_blob as blob
+  coalesce((select pg_catalog.sum(file_size) from svc_catalog.svc_file where user_id = $1 and file_id <> $2), 0) +
+  coalesce((select pg_catalog.sum(size) from svc_catalog.svc_blob as blob
     where user_id = $1 and state = 'writing' and not exists (select from svc_catalog.svc_pending_file as pending
       where pending.blob_id = blob.blob_id and pending.file_id = $2 and pending.user_role = $4)), 0) +
-  coalesce((select sum(length) from svc_catalog.svc_upload
-    where user_id = $1 and stored_at is null and expires_at > now() and upload_id is distinct from $3), 0)
+  coalesce((select pg_catalog.sum(length) from svc_catalog.svc_upload
+    where user_id = $1 and stored_at is null and expires_at > pg_catalog.now() and upload_id is distinct from $3), 0)
 )::float8 as used`
 const SET_SIZE = `update svc_catalog.svc_blob set size = $2 where blob_id = $1 and state = 'writing'`
 
 const RENEW = `
-update svc_catalog.svc_blob set leased_until = greatest(leased_until, now() + interval '${LEASE_SECONDS} seconds')
+update svc_catalog.svc_blob set leased_until = greatest(leased_until, pg_catalog.now() + interval '${LEASE_SECONDS} seconds')
 where blob_id = any($1) and state = 'writing' returning 1`
 
 /** Stores nothing unless the blob is still `writing`: the bytes of an abandoned one may have been deleted. */
 const storeText = (owner: OwnerType) => `
 with stored as (
-  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::${owner}[], $7::text[])
+  select * from pg_catalog.unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::${owner}[], $7::text[])
     as stored (blob_id, bytes, hex, file_id, content_type, user_id, user_role)
 ), blob as (
-  update svc_catalog.svc_blob as blob set state = 'live', size = bytes, sha256 = decode(hex, 'hex'), leased_until = null
+  update svc_catalog.svc_blob as blob set state = 'live', size = bytes, sha256 = pg_catalog.decode(hex, 'hex'), leased_until = null
   from stored where blob.blob_id = stored.blob_id and state = 'writing' returning stored.*
 )
 insert into svc_catalog.svc_file (file_id, blob_id, content_type, file_size, user_id, user_role, etag)
@@ -297,9 +298,9 @@ const RETURNING = `returning blob_id as blob, ${RECORD}`
 const ON_CONFLICT = `
 on conflict (file_id) do update set blob_id = excluded.blob_id, content_type = excluded.content_type,
   file_size = excluded.file_size, user_id = excluded.user_id, user_role = excluded.user_role, etag = excluded.etag,
-  updated_at = greatest(clock_timestamp(), svc_file.updated_at)`
+  updated_at = greatest(pg_catalog.clock_timestamp(), svc_file.updated_at)`
 /** Fails when a file stays locked, even one that another transaction creates: no request waits for another's file. */
-const BATCH = "where set_config('lock_timeout', '50ms', true) is not null order by file_id"
+const BATCH = "where pg_catalog.set_config('lock_timeout', '50ms', true) is not null order by file_id"
 
 type OwnerType = 'bigint' | 'text'
 type Writes = ReturnType<typeof writesOf>
@@ -321,20 +322,20 @@ const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <>
 /** A trigger makes their pieces dead. Keeps those that a request is using. */
 const REMOVE_EXPIRED_UPLOADS = `
 delete from svc_catalog.svc_upload where upload_id in (
-  select upload_id from svc_catalog.svc_upload where expires_at <= now() and (holder is null or held_until < now())
+  select upload_id from svc_catalog.svc_upload where expires_at <= pg_catalog.now() and (holder is null or held_until < pg_catalog.now())
   order by expires_at limit 1000 for update skip locked
 )`
 const ABANDON_EXPIRED = `
-update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where state = 'writing' and leased_until < now()`
+update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where state = 'writing' and leased_until < pg_catalog.now()`
 /**
  * If the bytes cannot be deleted now, the grace period applies, because the store may still be receiving them. A blob has a
  * hash once it belongs to a file or a pending upload.
  */
 const ABANDON_ONE = `
-update svc_catalog.svc_blob set state = 'dead', dead_at = now() 
+update svc_catalog.svc_blob set state = 'dead', dead_at = pg_catalog.now() 
 where state <> 'live' and sha256 is null and blob_id = $1 returning 1`
 const EXISTS = 'select 1 from svc_catalog.svc_blob where blob_id = $1'
 const GARBAGE = `
 select blob_id as blob, provider from svc_catalog.svc_blob
-where state = 'dead' and dead_at <= now() - make_interval(secs => $1) and blob_id <> all ($3::uuid[])
+where state = 'dead' and dead_at <= pg_catalog.now() - pg_catalog.make_interval(secs => $1) and blob_id <> all ($3::uuid[])
 order by dead_at limit $2`

@@ -63,12 +63,13 @@ export class PendingFiles {
   }
 }
 
-const LOCK_COUNTED = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_pending_file of ' || $1, 0))"
+const LOCK_COUNTED =
+  "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('svc_catalog.svc_pending_file of ' || $1, 0))"
 
 /** Uses svc_pending_file_counted. Leaves out the one that the upload replaces. */
 const OTHERS = `
-select count(*)::int as others from svc_catalog.svc_pending_file
-where counted = $1 and expires_at > now()
+select pg_catalog.count(*)::int as others from svc_catalog.svc_pending_file
+where counted = $1 and expires_at > pg_catalog.now()
   and not (file_id = $2 and user_id is not distinct from $3 and user_role = $4)`
 /** What tells callers of the role anonymous apart. */
 const ADDRESS = `(case user_role when 'anonymous' then counted else '' end)`
@@ -77,23 +78,23 @@ const ADDRESS = `(case user_role when 'anonymous' then counted else '' end)`
 const holdText = (owner: 'bigint' | 'text') => `
 with blob as (
   update svc_catalog.svc_blob
-  set size = $2::bigint, sha256 = decode($3, 'hex'), leased_until = now() + make_interval(hours => $4::int)
+  set size = $2::bigint, sha256 = pg_catalog.decode($3, 'hex'), leased_until = pg_catalog.now() + pg_catalog.make_interval(hours => $4::int)
   where blob_id = $1 and state = 'writing' returning blob_id
 )
 insert into svc_catalog.svc_pending_file as pending
   (blob_id, file_id, content_type, replace, user_id, user_role, counted, expires_at)
-select blob_id, $5, $6, $7, $8, $9, $10, now() + make_interval(hours => $4::int) from blob
+select blob_id, $5, $6, $7, $8, $9, $10, pg_catalog.now() + pg_catalog.make_interval(hours => $4::int) from blob
 on conflict (file_id, coalesce(user_id, ''), user_role, ${ADDRESS}) do update set blob_id = excluded.blob_id,
-  content_type = excluded.content_type, replace = excluded.replace, counted = excluded.counted, created_at = now(),
+  content_type = excluded.content_type, replace = excluded.replace, counted = excluded.counted, created_at = pg_catalog.now(),
   expires_at = excluded.expires_at
-returning json_build_object('file_id', file_id, 'content_type', content_type, 'file_status', 'pending',
+returning pg_catalog.json_build_object('file_id', file_id, 'content_type', content_type, 'file_status', 'pending',
   'file_size', $2::bigint, 'user_id', user_id::${owner}, 'user_role', user_role, 'created_at', created_at,
   'expires_at', expires_at)::text as record`
 
 const TAKE = `
 delete from svc_catalog.svc_pending_file where blob_id = (
   select blob_id from svc_catalog.svc_pending_file
-  where file_id = $1 and user_id is not distinct from $2 and user_role = $3 and expires_at > now()
+  where file_id = $1 and user_id is not distinct from $2 and user_role = $3 and expires_at > pg_catalog.now()
     and ($4::text is null or counted = $4 or user_role <> 'anonymous')
   order by created_at desc limit 1)
 returning blob_id as blob, content_type as "contentType", replace`

@@ -52,6 +52,6 @@ function quotaOf(roles: readonly string[], config: Components['config']): number
 
 /** Reads all rows of the table. */
 const OWNERS = `
-select to_jsonb(user_id) as user_id, array_agg(distinct user_role) as roles, count(*)::float8 as files,
-  sum(file_size)::float8 as bytes
-from svc_catalog.svc_file group by user_id order by sum(file_size) desc, user_id limit $1`
+select pg_catalog.to_jsonb(user_id) as user_id, pg_catalog.array_agg(distinct user_role) as roles, pg_catalog.count(*)::float8 as files,
+  pg_catalog.sum(file_size)::float8 as bytes
+from svc_catalog.svc_file group by user_id order by pg_catalog.sum(file_size) desc, user_id limit $1`

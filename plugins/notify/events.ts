@@ -43,22 +43,22 @@ async function senderOf(host: Host, kind: string, provider: string) {
 }
 
 /** Events arrive in any order. An earlier stage does not replace a later one. */
-const STAGE = `array_position(array['deferred', 'delivered', 'bounced', 'complained'], `
+const STAGE = `pg_catalog.array_position(array['deferred', 'delivered', 'bounced', 'complained'], `
 const notEarlier = (delivery: string) => `coalesce(${STAGE} ${delivery}), 0) <= ${STAGE} $3::text)`
 const SET_DELIVERY = `delivery = case when not_earlier then $3 else delivery end,
-  delivery_detail = case when not_earlier then left($4, 1000) else delivery_detail end,
-  delivery_at = case when not_earlier then now() else delivery_at end`
-const CONFIRMED = `sent_at = now(), provider = $1, provider_id = $2, unknown_since = null,
+  delivery_detail = case when not_earlier then pg_catalog.left($4, 1000) else delivery_detail end,
+  delivery_at = case when not_earlier then pg_catalog.now() else delivery_at end`
+const CONFIRMED = `sent_at = pg_catalog.now(), provider = $1, provider_id = $2, unknown_since = null,
   detail = 'confirmed by an event of the provider'`
 
 /** The recipients after an event about one of them. One without an address is about all that may have got the message. */
-const RECIPIENTS = `(select jsonb_agg(case
-      when $6::text is not null and lower(r ->> 'address') <> lower($6) then r
+const RECIPIENTS = `(select pg_catalog.jsonb_agg(case
+      when $6::text is not null and pg_catalog.lower(r ->> 'address') <> pg_catalog.lower($6) then r
       else r || case when r ->> 'outcome' = 'unknown' then '{"outcome": "sent"}' else '{}'::jsonb end
         || case when $6::text is not null and ${notEarlier(`r ->> 'delivery'`)}
-          then jsonb_build_object('delivery', $3::text, 'delivery_detail', left($4, 1000)) else '{}' end
+          then pg_catalog.jsonb_build_object('delivery', $3::text, 'delivery_detail', pg_catalog.left($4, 1000)) else '{}' end
       end order by n)
-    from jsonb_array_elements(o.recipients) with ordinality as e (r, n))`
+    from pg_catalog.jsonb_array_elements(o.recipients) with ordinality as e (r, n))`
 const SOME = (...outcomes: readonly string[]) =>
   `(${outcomes.map((outcome) => `recipients @> '[{"outcome": "${outcome}"}]'`).join(' or ')})`
 

@@ -32,10 +32,10 @@ export interface MessageRecord {
   readonly recipients: Recipients
 }
 
-const time = (column: string) => `to_json(${column}) #>> '{}' as ${column}`
+const time = (column: string) => `pg_catalog.to_json(${column}) #>> '{}' as ${column}`
 
 export const MESSAGE_COLUMNS = `id::text, kind, state, mode, "to", "from", from_name, sub, country_code, template, provider,
-  left(message, 100) as message, provider_id, detail, error, error_code, attempts, ${time('next_at')}, ${time('created_at')}, ${time('sent_at')}, delivery,
+  pg_catalog.left(message, 100) as message, provider_id, detail, error, error_code, attempts, ${time('next_at')}, ${time('created_at')}, ${time('sent_at')}, delivery,
   delivery_detail, ${time('delivery_at')}, recipients`
 
 const STATES = ['queued', 'sending', 'sent', 'partly_sent', 'caught', 'failed', 'unknown']
@@ -79,7 +79,7 @@ export class MessageList {
     if (!isId(id)) return undefined
     const [found] = await this.data.query(
       `select ${MESSAGE_COLUMNS}, text, html, message, content, cc, bcc, reply_to,
-         coalesce((select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'size', length(content))
+         coalesce((select pg_catalog.json_agg(pg_catalog.json_build_object('filename', filename, 'content_type', content_type, 'size', pg_catalog.length(content))
            order by position) from svc_catalog.svc_outbox_attachment where message_id = id), '[]') as attachments
        from svc_catalog.svc_outbox where id = $1`,
       [id],

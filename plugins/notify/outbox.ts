@@ -15,8 +15,8 @@ export const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', 
 
 /** The columns of `ClaimedMessage`. */
 const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider, o.recipients,
-  extract(epoch from now() - o.unknown_since)::float8 as unknown_for, extract(epoch from now() - o.queued_at)::float8 as age,
-  (select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'content', encode(content, 'base64'))
+  extract(epoch from pg_catalog.now() - o.unknown_since)::float8 as unknown_for, extract(epoch from pg_catalog.now() - o.queued_at)::float8 as age,
+  (select pg_catalog.json_agg(pg_catalog.json_build_object('filename', filename, 'content_type', content_type, 'content', pg_catalog.encode(content, 'base64'))
     order by position) from svc_catalog.svc_outbox_attachment a where a.message_id = o.id) as attachments`
 
 /** A request with an `Idempotency-Key`. */
@@ -105,7 +105,7 @@ export class Outbox {
     key,
   }: IdempotentRequest): Promise<{ readonly hash: Buffer; readonly messages: readonly string[] } | undefined> {
     const [found] = await this.data.query<{ request_hash: Buffer; messages: string[] }>(
-      'select request_hash, messages::text[] from svc_catalog.svc_idempotency where caller = $1 and key = $2 and expires_at >= now()',
+      'select request_hash, messages::text[] from svc_catalog.svc_idempotency where caller = $1 and key = $2 and expires_at >= pg_catalog.now()',
       [caller, key],
     )
     return found && { hash: found.request_hash, messages: found.messages }
@@ -165,7 +165,7 @@ export class Outbox {
   /** Returns messages in the order of `ids`. */
   async records(ids: readonly string[]): Promise<readonly MessageRecord[]> {
     return this.data.query<MessageRecord>(
-      `select ${MESSAGE_COLUMNS} from ${TABLE} where id = any($1::uuid[]) order by array_position($1::uuid[], id)`,
+      `select ${MESSAGE_COLUMNS} from ${TABLE} where id = any($1::uuid[]) order by pg_catalog.array_position($1::uuid[], id)`,
       [ids],
     )
   }
@@ -176,8 +176,8 @@ export class Outbox {
    */
   async requeue(id: string): Promise<boolean> {
     const rows = await this.data.query(
-      `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, losses = 0, next_at = now(),
-         queued_at = now(), provider = null, unknown_since = null, error = null, error_code = null, detail = null,
+      `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, losses = 0, next_at = pg_catalog.now(),
+         queued_at = pg_catalog.now(), provider = null, unknown_since = null, error = null, error_code = null, detail = null,
          delivery = null, delivery_detail = null, delivery_at = null,
          recipients = case when state = 'partly_sent' then ${REOPENED} end
        where id = $1 and state in ('failed', 'unknown', 'partly_sent') and (text is not null or html is not null or message is not null
@@ -200,7 +200,7 @@ export class Outbox {
   }
   private async count(condition: string, id: string): Promise<number> {
     const [counted] = await this.data.query<{ count: number }>(
-      `select count(*)::int from ${TABLE} m, ${TABLE} o where m.id = $1 and o.kind = 'sms' and o.state <> 'failed'
+      `select pg_catalog.count(*)::int from ${TABLE} m, ${TABLE} o where m.id = $1 and o.kind = 'sms' and o.state <> 'failed'
          and (o.created_at, o.id) < (m.created_at, m.id) and ${condition}`,
       [id],
     )
@@ -210,8 +210,8 @@ export class Outbox {
   /** Counts the messages that were not sent, or not to all. */
   async backlog(): Promise<readonly Backlog[]> {
     return this.data.query<Backlog>(
-      `select case kind when 'sms' then 'sms' else 'email' end as channel, state, count(*)::int as count,
-         extract(epoch from now() - min(queued_at))::float8 as age
+      `select case kind when 'sms' then 'sms' else 'email' end as channel, state, pg_catalog.count(*)::int as count,
+         extract(epoch from pg_catalog.now() - pg_catalog.min(queued_at))::float8 as age
        from ${TABLE} where state <> 'sent' and state <> 'caught' group by 1, 2`,
     )
   }
@@ -220,12 +220,12 @@ export class Outbox {
   async prune(keepDays: number): Promise<boolean> {
     const deleted = await this.data.query(
       `delete from ${TABLE} where id in (select id from ${TABLE} where state not in ('queued', 'sending')
-         and created_at < now() - make_interval(days => $1) order by created_at limit 1000) returning 1`,
+         and created_at < pg_catalog.now() - pg_catalog.make_interval(days => $1) order by created_at limit 1000) returning 1`,
       [keepDays],
     )
     const expired = await this.data.query(
       `delete from svc_catalog.svc_idempotency where (caller, key) in (select caller, key from svc_catalog.svc_idempotency
-         where expires_at < now() limit 1000) returning 1`,
+         where expires_at < pg_catalog.now() limit 1000) returning 1`,
     )
     return deleted.length === 1000 || expired.length === 1000
   }
@@ -247,53 +247,53 @@ const attachment = (file: StoredFile): Attachment => ({
   content: Buffer.from(file.content, 'base64'),
 })
 
-const MESSAGES = `insert into ${TABLE} (${NEW_COLUMNS}, next_at) select ${NEW_COLUMNS}, now() + make_interval(secs => $3)
-  from json_populate_recordset(null::${TABLE}, $1::json)`
+const MESSAGES = `insert into ${TABLE} (${NEW_COLUMNS}, next_at) select ${NEW_COLUMNS}, pg_catalog.now() + pg_catalog.make_interval(secs => $3)
+  from pg_catalog.json_populate_recordset(null::${TABLE}, $1::json)`
 const ATTACHMENTS = `insert into svc_catalog.svc_outbox_attachment (message_id, position, filename, content_type, content)
-  select m.id, a.position, a.filename, a.content_type, decode(a.content, 'base64') from m,
-  json_to_recordset($2::json) as a (position int, filename text, content_type text, content text)`
+  select m.id, a.position, a.filename, a.content_type, pg_catalog.decode(a.content, 'base64') from m,
+  pg_catalog.json_to_recordset($2::json) as a (position int, filename text, content_type text, content text)`
 const PUT = `with m as (${MESSAGES} returning id), a as (${ATTACHMENTS}) select 1 from m`
 /** An expired key may be used again. */
 const PUT_ONCE = `with o as (
     insert into svc_catalog.svc_idempotency as i (caller, key, request_hash, messages, expires_at)
-    values ($4, $5, $6, $7::uuid[], now() + interval '24 hours')
+    values ($4, $5, $6, $7::uuid[], pg_catalog.now() + interval '24 hours')
     on conflict (caller, key) do update set request_hash = excluded.request_hash, messages = excluded.messages,
-      expires_at = excluded.expires_at where i.expires_at < now()
+      expires_at = excluded.expires_at where i.expires_at < pg_catalog.now()
     returning 1),
   m as (${MESSAGES} where exists (select from o) returning id), a as (${ATTACHMENTS}) select 1 from m`
 
 const CLAIM = `with due as (
     select id, state = 'sending' as lost from ${TABLE}
-    where state in ('queued', 'sending') and next_at <= now() and (kind = 'sms') = $1
+    where state in ('queued', 'sending') and next_at <= pg_catalog.now() and (kind = 'sms') = $1
     order by next_at limit $2 for update skip locked),
   o as (
-    update ${TABLE} t set state = 'sending', claims = t.claims + 1, next_at = now() + make_interval(secs => $3),
+    update ${TABLE} t set state = 'sending', claims = t.claims + 1, next_at = pg_catalog.now() + pg_catalog.make_interval(secs => $3),
       provider = coalesce(t.provider, $4::text),
-      unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at - make_interval(secs => $3))
+      unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at - pg_catalog.make_interval(secs => $3))
         else t.unknown_since end,
       losses = t.losses + due.lost::int
     from due where t.id = due.id returning t.*)
   select ${CLAIMED} from o`
 
 const OWNED = `id = $1 and claims = $2 and state in ('queued', 'sending')`
-const DONE = `sent_at = now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,
+const DONE = `sent_at = pg_catalog.now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,
   error = null, error_code = null, unknown_since = null, recipients = null`
 const CAUGHT = `update ${TABLE} set state = 'caught', ${DONE} where ${OWNED} returning ${MESSAGE_COLUMNS}`
 const SENT = `with m as (update ${TABLE} set state = 'sent', ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
   a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
   select ${MESSAGE_COLUMNS} from m`
 /** The recipients who did not get a message, to be tried again. */
-const REOPENED = `(select jsonb_agg(case when r ->> 'outcome' = 'sent' then r else r || '{"outcome": "postponed"}' end order by n)
-  from jsonb_array_elements(recipients) with ordinality as e (r, n))`
+const REOPENED = `(select pg_catalog.jsonb_agg(case when r ->> 'outcome' = 'sent' then r else r || '{"outcome": "postponed"}' end order by n)
+  from pg_catalog.jsonb_array_elements(recipients) with ordinality as e (r, n))`
 /** $10 is whether a provider was called. If not, the new error is followed by that of the last call. */
 const NOT_SENT = `update ${TABLE} set state = $3,
-    error = $4 || case when $10 then '' else coalesce('; before that: ' || split_part(error, '; before that: ', -1), '') end,
+    error = $4 || case when $10 then '' else coalesce('; before that: ' || pg_catalog.split_part(error, '; before that: ', -1), '') end,
     error_code = coalesce(case when $10 then null else error_code end, $5),
     detail = coalesce($6, case when $10 then null else detail end),
     attempts = attempts + case when $10 then 1 else 0 end, provider = $7,
     losses = case when $10 then 0 else losses end, provider_id = coalesce($11, provider_id), recipients = $12,
-    sent_at = case when $3 = 'partly_sent' then now() end,
+    sent_at = case when $3 = 'partly_sent' then pg_catalog.now() end,
     unknown_since = case when $8::float8 is null then null
-      else coalesce(unknown_since, now() - make_interval(secs => $8)) end,
-    next_at = now() + make_interval(secs => $9)
+      else coalesce(unknown_since, pg_catalog.now() - pg_catalog.make_interval(secs => $8)) end,
+    next_at = pg_catalog.now() + pg_catalog.make_interval(secs => $9)
   where ${OWNED} returning ${MESSAGE_COLUMNS}`

@@ -31,8 +31,8 @@ export class Suppression {
   /** Lists addresses that contain `search`, sorted. @param after the last address of the previous page */
   list(after: string, search: string, limit: number): Promise<readonly object[]> {
     return this.data.query(
-      `select address, reason, to_json(created_at) #>> '{}' as created_at from svc_catalog.svc_suppression
-       where address > $1 and ($2 = '' or strpos(address, $2) > 0) order by address limit $3`,
+      `select address, reason, pg_catalog.to_json(created_at) #>> '{}' as created_at from svc_catalog.svc_suppression
+       where address > $1 and ($2 = '' or pg_catalog.strpos(address, $2) > 0) order by address limit $3`,
       [after, search.toLowerCase(), limit],
     )
   }

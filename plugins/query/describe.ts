@@ -54,10 +54,10 @@ interface Comment extends TableRef {
 /** The primary key of `pg_description` begins with the object. */
 const COMMENTS = `
 select n.nspname as schema, c.relname as name, a.attname as column, d.description as text
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-join pg_description d on d.objoid = c.oid and d.classoid = 'pg_class'::regclass
-left join pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid and a.attnum > 0
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+join pg_catalog.pg_description d on d.objoid = c.oid and d.classoid = 'pg_catalog.pg_class'::regclass
+left join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid and a.attnum > 0
 where c.relkind in ('r', 'p', 'v', 'm', 'f')`
 
 const keyOf = (table: TableRef, column: string | null): string => JSON.stringify([table.schema, table.name, column])

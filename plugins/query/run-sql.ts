@@ -88,9 +88,9 @@ async function transactionId(client: ClientBase): Promise<string | undefined> {
   return rows[0]?.id
 }
 /** A standby gives transactions no id. */
-const TRANSACTION = `select case when pg_is_in_recovery()
-  then (select virtualtransaction from pg_locks where pid = pg_backend_pid() limit 1)
-  else pg_current_xact_id()::text end as id`
+const TRANSACTION = `select case when pg_catalog.pg_is_in_recovery()
+  then (select virtualtransaction from pg_catalog.pg_locks where pid = pg_catalog.pg_backend_pid() limit 1)
+  else pg_catalog.pg_current_xact_id()::text end as id`
 
 /** Runs all statements, and keeps at most `MAX_ROWS` rows of the last one in memory. */
 async function run(client: ClientBase, query: Query): Promise<Json> {

@@ -20,29 +20,29 @@ interface Size {
  */
 const SIZES = `
 select n.nspname as schema, c.relname as name, part.*
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
 cross join lateral (
-  select case when count(*) = count(each.rows) then coalesce(sum(each.rows), 0)::float8 end as rows,
-    coalesce(sum(each.heap), 0)::float8 as heap_bytes,
-    coalesce(sum(pg_total_relation_size(each.oid)), 0)::float8 as bytes,
-    coalesce(sum(pg_indexes_size(each.oid)), 0)::float8 as index_bytes
+  select case when pg_catalog.count(*) = pg_catalog.count(each.rows) then coalesce(pg_catalog.sum(each.rows), 0)::float8 end as rows,
+    coalesce(pg_catalog.sum(each.heap), 0)::float8 as heap_bytes,
+    coalesce(pg_catalog.sum(pg_catalog.pg_total_relation_size(each.oid)), 0)::float8 as bytes,
+    coalesce(pg_catalog.sum(pg_catalog.pg_indexes_size(each.oid)), 0)::float8 as index_bytes
   from (
     select l.oid, heap, case when heap = 0 then 0 when l.reltuples >= 0 and l.relpages > 0
       then l.reltuples end as rows
     from (
       select c.oid where c.relkind <> 'p'
-      union all select relid from pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
+      union all select relid from pg_catalog.pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
     ) leaf
-    join pg_class l on l.oid = leaf.oid and l.relkind in ('r', 'm')
-    cross join lateral (select pg_relation_size(l.oid) as heap) size
+    join pg_catalog.pg_class l on l.oid = leaf.oid and l.relkind in ('r', 'm')
+    cross join lateral (select pg_catalog.pg_relation_size(l.oid) as heap) size
   ) each
 ) part
 where c.relkind in ('r', 'p', 'm')
   and (not c.relispartition or exists (
     select from svc_catalog.svc_table t where t.table_schema = n.nspname and t.table_name = c.relname))
   and not exists (
-    select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+    select from pg_catalog.pg_depend d where d.classid = 'pg_catalog.pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
 order by n.nspname, c.relname`
 
 /** Tables without statistics are counted up to this size and number. */

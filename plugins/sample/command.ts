@@ -96,29 +96,29 @@ end $check$`
 /** The tables of the shop. `$1` is `MARK`. */
 const SHOP = `
 with shop as (
-  select oid, relname as name, reltype from pg_class
+  select oid, relname as name, reltype from pg_catalog.pg_class
   where relnamespace = 'public'::regnamespace and relkind in ('r', 'v')
-    and starts_with(obj_description(oid, 'pg_class'), $1)
+    and pg_catalog.starts_with(pg_catalog.obj_description(oid, 'pg_class'), $1)
 )`
 
 /** What would be lost with the tables, or stands in their way. `$2` has the known columns of each table. */
 const FOREIGN = `${SHOP}
 select 'column ' || name || '.' || attname as name
-from shop join pg_attribute on attrelid = shop.oid
+from shop join pg_catalog.pg_attribute on attrelid = shop.oid
 where attnum > 0 and not attisdropped and not coalesce($2::jsonb -> name ? attname::text, false)
 union all
 select 'foreign key ' || conname || ' of table ' || conrelid::regclass
-from pg_constraint join shop on confrelid = shop.oid
+from pg_catalog.pg_constraint join shop on confrelid = shop.oid
 where contype = 'f' and conrelid not in (select oid from shop)
 union all
 select distinct 'view ' || ev_class::regclass
-from pg_depend join shop on refobjid = shop.oid join pg_rewrite on pg_rewrite.oid = objid
-where classid = 'pg_rewrite'::regclass and refclassid = 'pg_class'::regclass and ev_class not in (select oid from shop)
+from pg_catalog.pg_depend join shop on refobjid = shop.oid join pg_catalog.pg_rewrite on pg_rewrite.oid = objid
+where classid = 'pg_catalog.pg_rewrite'::regclass and refclassid = 'pg_catalog.pg_class'::regclass and ev_class not in (select oid from shop)
 union all
 select 'function ' || pg_proc.oid::regprocedure
-from pg_proc join shop on prorettype = reltype or reltype = any (proargtypes)
+from pg_catalog.pg_proc join shop on prorettype = reltype or reltype = any (proargtypes)
 union all
-select 'trigger ' || tgname || ' of table ' || name from pg_trigger join shop on tgrelid = shop.oid where not tgisinternal
+select 'trigger ' || tgname || ' of table ' || name from pg_catalog.pg_trigger join shop on tgrelid = shop.oid where not tgisinternal
 order by 1`
 
 const addedTo = (tables: readonly string[]): string =>
@@ -127,7 +127,7 @@ const addedTo = (tables: readonly string[]): string =>
       const { added } = TABLES[table] ?? {}
       return added === undefined
         ? []
-        : [`select '${table}' as name, count(*)::integer from public.${table} where ${added}`]
+        : [`select '${table}' as name, pg_catalog.count(*)::integer from public.${table} where ${added}`]
     })
     .join(' union all ')
 
@@ -139,7 +139,7 @@ const METADATA = `${SHOP},
 on_shop as (select 'public' as table_schema, name as table_name from shop),
 file_rules as (
   select *, exists (
-    select from jsonb_array_elements($3::jsonb) rule
+    select from pg_catalog.jsonb_array_elements($3::jsonb) rule
     where rule ->> 'role' = role_name and rule ->> 'type' = perm_type and rule -> 'permission' = perm_def
   ) as is_own
   from svc_catalog.svc_permission where (table_schema, table_name) = ('svc_catalog', 'svc_file')
@@ -166,17 +166,17 @@ untracked as (
     and not exists (select from file_relationships where not is_own)
 )
 select type, args from (
-  select 1 as step, 'drop_query_template' as type, jsonb_build_object('name', template_name) as args
+  select 1 as step, 'drop_query_template' as type, pg_catalog.jsonb_build_object('name', template_name) as args
   from svc_catalog.svc_query_template
-  join jsonb_array_elements($2::jsonb) own on own ->> 'name' = template_name and own -> 'template' = template_defn
+  join pg_catalog.jsonb_array_elements($2::jsonb) own on own ->> 'name' = template_name and own -> 'template' = template_defn
   union all
-  select 2, 'drop_' || perm_type || '_permission', jsonb_build_object('table', ref, 'role', role_name)
-  from permissions, lateral jsonb_build_object('schema', table_schema, 'name', table_name) ref
+  select 2, 'drop_' || perm_type || '_permission', pg_catalog.jsonb_build_object('table', ref, 'role', role_name)
+  from permissions, lateral pg_catalog.jsonb_build_object('schema', table_schema, 'name', table_name) ref
   union all
-  select 3, 'drop_relationship', jsonb_build_object('table', ref, 'name', rel_name)
-  from relationships, lateral jsonb_build_object('schema', table_schema, 'name', table_name) ref
+  select 3, 'drop_relationship', pg_catalog.jsonb_build_object('table', ref, 'name', rel_name)
+  from relationships, lateral pg_catalog.jsonb_build_object('schema', table_schema, 'name', table_name) ref
   union all
-  select 4, 'untrack_table', jsonb_build_object('table', jsonb_build_object('schema', table_schema, 'name', table_name))
+  select 4, 'untrack_table', pg_catalog.jsonb_build_object('table', pg_catalog.jsonb_build_object('schema', table_schema, 'name', table_name))
   from untracked
 ) as steps order by step`
 
@@ -184,17 +184,17 @@ const NO_SERVICES = { files: false, mails: false }
 
 /** Whether the tables of the plugins filestore and notify exist. */
 const SERVICES = `
-select to_regclass('svc_catalog.svc_file') is not null as files,
-  to_regclass('svc_catalog.svc_mail_template') is not null as mails`
+select pg_catalog.to_regclass('svc_catalog.svc_file') is not null as files,
+  pg_catalog.to_regclass('svc_catalog.svc_mail_template') is not null as mails`
 
 const drop = (table: string): string => `drop ${table === 'orders_by_month' ? 'view' : 'table'} public.${table}`
 const PICTURES = `
 delete from svc_catalog.svc_file where file_id in (select picture from public.product where picture = 'products/' || id || '.png')`
 const MAILS = `
 with template as (
-  delete from svc_catalog.svc_mail_template where name = '${TEMPLATE_NAME}' and starts_with(comment, '${MARK}') returning name
+  delete from svc_catalog.svc_mail_template where name = '${TEMPLATE_NAME}' and pg_catalog.starts_with(comment, '${MARK}') returning name
 )
 delete from svc_catalog.svc_outbox using template
 where template = name and "from" = '${SENDER}' and "to" in (select email from public.customer)`
 const REMEMBER = `
-create table if not exists svc_catalog.svc_sample_removed as select now() as removed_at`
+create table if not exists svc_catalog.svc_sample_removed as select pg_catalog.now() as removed_at`

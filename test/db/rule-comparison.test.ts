@@ -1,6 +1,7 @@
 import pg from 'pg'
 import t from 'tap'
 import { openCatalog, type Table, tableKey } from '../../core/catalog/catalog.js'
+import { inTransaction } from '../../core/db/database.js'
 import { readCatalog } from '../../core/catalog/change.js'
 import { partsOf } from '../../core/catalog/permission.js'
 import { ServiceError } from '../../core/errors.js'
@@ -155,7 +156,7 @@ t.test(`what compareRules and reachOf say holds for all rows (${PAIRS} pairs, se
   }
 
   async function generatePairs(model: Model): Promise<readonly Pair[]> {
-    const catalog = openCatalog(await readCatalog(client))
+    const catalog = openCatalog(await inTransaction(client, () => readCatalog(client)))
     const names = allNames(catalog)
     const pairs: Pair[] = []
     while (pairs.length < PER_MODEL) {

@@ -1,6 +1,7 @@
 import pg from 'pg'
 import t from 'tap'
 import { openCatalog } from '../../core/catalog/catalog.js'
+import { inTransaction } from '../../core/db/database.js'
 import { readCatalog } from '../../core/catalog/change.js'
 import { compile } from '../../core/compile/compile.js'
 import { type Json, parseJson } from '../../core/json/parse.js'
@@ -141,7 +142,7 @@ t.test('values never change the text of a statement, and never stand in it', asy
   const client = new pg.Client({ connectionString: server.databaseUrl })
   await client.connect()
   t.teardown(() => client.end())
-  const catalog = openCatalog(await readCatalog(client))
+  const catalog = openCatalog(await inTransaction(client, () => readCatalog(client)))
   const compiled = (type: keyof typeof LIFT, args: object, role: string) => {
     const request = parseJson(JSON.stringify(args), undefined, /^\/objects$/)
     const { shape, values } = LIFT[type](request)

@@ -96,7 +96,7 @@ t.test('the requests that mutations start from are right', async (t) => {
   for (const query of REFUSED) t.match(await ask(url, query as object, 'admin'), /^400 /, JSON.stringify(query))
 })
 
-const STATUSES = new Set([200, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 417, 429, 431, 503, 504])
+const STATUSES = new Set([200, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 417, 429, 431, 501, 503, 504, 505])
 
 /** What is wrong with an answer. */
 function judge(sent: Attack, reply: Reply): string | undefined {

@@ -132,7 +132,7 @@ t.test('a condition on a geometry compiles to a function of the schema of PostGI
     [{ at: { $ceq: 'shape' } }, '(t0."at" operator("gis".=) t0."shape")', []],
     [
       { at: { $nin: [POINT] } },
-      '(not (t0."at" operator("gis".=) any(array(select "gis".ST_Transform("gis".ST_GeomFromGeoJSON(g), 4326) from unnest($1::_text) g))))',
+      '(not (t0."at" operator("gis".=) any(array(select "gis".ST_Transform("gis".ST_GeomFromGeoJSON(g), 4326) from pg_catalog.unnest($1::_text) g))))',
       [`{"${json.replaceAll('"', String.raw`\"`)}"}`],
     ],
   ]
@@ -152,12 +152,12 @@ t.test('geometry is selected as GeoJSON and written from it', async (t) => {
   const select = compiled('select', { columns: ['id', 'at'] }).text
   t.equal(
     select,
-    'select row_to_json(x)::text from (select t0."id" as "id", "gis".ST_AsGeoJSON(t0."at", 15, 8)::json as "at" from "public"."place" t0) x',
+    'select pg_catalog.row_to_json(x)::text from (select t0."id" as "id", "gis".ST_AsGeoJSON(t0."at", 15, 8)::json as "at" from "public"."place" t0) x',
   )
   const insert = compiled('insert', { objects: [{ id: 1, on_earth: POINT }], returning: ['on_earth'] })
   t.equal(
     insert.text,
-    'with w as (insert into "public"."place" as t0 ("id", "on_earth") select r0, "gis".ST_Transform("gis".ST_GeomFromGeoJSON(r1), 4326)::"gis"."geography" from rows from (json_to_recordset($1::json) as ("id" int4, "on_earth" text)) with ordinality as r(r0, r1, ord) order by ord returning "gis".ST_AsGeoJSON(t0."on_earth"::"gis"."geometry", 15, 8)::json as "c0") select (select row_to_json(r)::text from (select (select count(*) from w) as "affected_rows", array(select x from (select "c0" as "on_earth" from w) x) as "returning") r)',
+    'with w as (insert into "public"."place" as t0 ("id", "on_earth") select r0, "gis".ST_Transform("gis".ST_GeomFromGeoJSON(r1), 4326)::"gis"."geography" from rows from (pg_catalog.json_to_recordset($1::json) as ("id" int4, "on_earth" text)) with ordinality as r(r0, r1, ord) order by ord returning "gis".ST_AsGeoJSON(t0."on_earth"::"gis"."geometry", 15, 8)::json as "c0") select (select pg_catalog.row_to_json(r)::text from (select (select pg_catalog.count(*) from w) as "affected_rows", array(select x from (select "c0" as "on_earth" from w) x) as "returning") r)',
   )
   t.same(insert.bound(), [`[{"id":1,"on_earth":${JSON.stringify(POINT)}}]`])
   const some = compiled('insert', { objects: [{ on_map: POINT }, {}] }).text

@@ -30,14 +30,14 @@ export async function countObjects(ask: Ask): Promise<number> {
   return Object.values(now).reduce((sum: number, list) => sum + listOf(list).length, 0)
 }
 
-const TABLES = `select jsonb_build_array(n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+const TABLES = `select pg_catalog.jsonb_build_array(n.nspname, c.relname) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   where c.relkind in ('r', 'v', 'm', 'f', 'p')`
 
 /** Removes the tables that do not exist together, because a database that lacks one often lacks many. */
 async function removeMissingTables(ask: Ask, metadata: Metadata, report: Report): Promise<void> {
   const answer = await ask(
     'run_sql',
-    JSON.stringify({ sql: `select jsonb_agg(x) from (${TABLES}) t (x)`, read_only: true }),
+    JSON.stringify({ sql: `select pg_catalog.jsonb_agg(x) from (${TABLES}) t (x)`, read_only: true }),
   )
   const { result } = JSON.parse(answer) as { result: [unknown, [string]] }
   const existing = new Set((JSON.parse(result[1][0]) as [string, string][]).map((name) => name.join('\0')))

@@ -212,14 +212,14 @@ async function inParallel<T>(items: readonly T[], fn: (item: T) => Promise<void>
 }
 
 async function countFiles({ query }: CheckContext): Promise<number> {
-  const [row] = await query<{ count: number }>('select count(*)::int as count from svc_catalog.svc_file')
+  const [row] = await query<{ count: number }>('select pg_catalog.count(*)::int as count from svc_catalog.svc_file')
   return row?.count ?? 0
 }
 
 /** In the order of the primary key. One statement reads a blob and its file, so that they are consistent. */
 const PAGE = `
 select blob_id as blob, provider, state, size::text as size, sha256, damaged,
-  state = 'writing' and leased_until < now() - make_interval(secs => $3 + 60) as abandoned,
+  state = 'writing' and leased_until < pg_catalog.now() - pg_catalog.make_interval(secs => $3 + 60) as abandoned,
   svc_file.file_id as file, file_size::text as "fileSize", etag, svc_pending_file.file_id as pending
 from svc_catalog.svc_blob left join svc_catalog.svc_file using (blob_id)
   left join svc_catalog.svc_pending_file using (blob_id)
@@ -227,9 +227,9 @@ where blob_id > $1 order by blob_id limit $2`
 
 const ABANDON = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch'
-where blob_id = $1 and state = 'writing' and leased_until < now() returning 1`
+where blob_id = $1 and state = 'writing' and leased_until < pg_catalog.now() returning 1`
 
 const DISOWN = `
-update svc_catalog.svc_blob as blob set state = 'dead', dead_at = now()
+update svc_catalog.svc_blob as blob set state = 'dead', dead_at = pg_catalog.now()
 where blob_id = $1 and state = 'live'
   and not exists (select 1 from svc_catalog.svc_file as file where file.blob_id = blob.blob_id) returning 1`

@@ -37,24 +37,24 @@ const DAY_SECONDS = 86_400
 
 /** Uses svc_blob_scrub. A blob that was never verified was intact when it was written. */
 const CLAIM = `
-update svc_catalog.svc_blob set scrub_until = now() + make_interval(secs => greatest(60, 3 * size / $2::float8))
+update svc_catalog.svc_blob set scrub_until = pg_catalog.now() + pg_catalog.make_interval(secs => greatest(60, 3 * size / $2::float8))
 where blob_id = (
   select blob_id from svc_catalog.svc_blob
-  where state = 'live' and coalesce(verified_at, created_at) <= now() - make_interval(secs => $1)
-    and (scrub_until is null or scrub_until < now())
+  where state = 'live' and coalesce(verified_at, created_at) <= pg_catalog.now() - pg_catalog.make_interval(secs => $1)
+    and (scrub_until is null or scrub_until < pg_catalog.now())
   order by coalesce(verified_at, created_at) limit 1 for update skip locked
 )
 returning blob_id as blob, provider, size::text as size, sha256`
 
-const POSTPONE = `update svc_catalog.svc_blob set scrub_until = now() + interval '1 day' where blob_id = $1`
+const POSTPONE = `update svc_catalog.svc_blob set scrub_until = pg_catalog.now() + interval '1 day' where blob_id = $1`
 
 /** Only blobs of files and of pending uploads: the collector may have deleted others. */
 const RECORD = `
 with blob as (
-  update svc_catalog.svc_blob set verified_at = now(), damaged = $2, scrub_until = null
+  update svc_catalog.svc_blob set verified_at = pg_catalog.now(), damaged = $2, scrub_until = null
   where blob_id = $1 and (state = 'live' or state = 'writing' and sha256 is not null) returning blob_id
 )
 select file_id as file from blob left join svc_catalog.svc_file using (blob_id)`
 
 const DAMAGED = `
-select count(*)::int as count from svc_catalog.svc_blob where damaged is not null and state = 'live'`
+select pg_catalog.count(*)::int as count from svc_catalog.svc_blob where damaged is not null and state = 'live'`

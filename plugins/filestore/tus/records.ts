@@ -129,19 +129,20 @@ interface Taken extends Upload {
   readonly state: 'held' | 'waiting' | 'overtaken'
 }
 
-const LOCK_COUNTED = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_upload of ' || $1, 0))"
+const LOCK_COUNTED =
+  "select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('svc_catalog.svc_upload of ' || $1, 0))"
 
 /** `expiresAt` is null if no upload was created. Of a pending upload, `precheck` has checked whether the file exists. */
 const CREATE = `
 with state as (
   select
     not $4 and not $12::boolean and exists (select from svc_catalog.svc_file where file_id = $2) as "exists",
-    (select count(*) from svc_catalog.svc_upload
-      where counted = $9 and stored_at is null and expires_at > now()) < $11 as free
+    (select pg_catalog.count(*) from svc_catalog.svc_upload
+      where counted = $9 and stored_at is null and expires_at > pg_catalog.now()) < $11 as free
 ), made as (
   insert into svc_catalog.svc_upload (upload_id, file_id, content_type, replace, length, metadata, user_id, user_role,
     counted, expires_at)
-  select $1, $2, $3, $4, $5, $6, $7, $8, $9, now() + make_interval(hours => $10)
+  select $1, $2, $3, $4, $5, $6, $7, $8, $9, pg_catalog.now() + pg_catalog.make_interval(hours => $10)
   from state where free and not "exists"
   returning expires_at
 )
@@ -149,7 +150,7 @@ select "exists", (select expires_at from made) as "expiresAt" from state`
 
 /** Locks need not survive a crash of PostgreSQL, so their commits do not wait for the disk. */
 const NOT_DURABLE = "set_config('synchronous_commit', 'off', true) is not null"
-const LEASE = `now() + interval '${LEASE_SECONDS} seconds'`
+const LEASE = `pg_catalog.now() + interval '${LEASE_SECONDS} seconds'`
 
 /** The subquery sees what a simultaneous statement has committed, because it locks the row. */
 const TAKE = `
@@ -158,8 +159,8 @@ update svc_catalog.svc_upload as upload set
   held_until = case when free then ${LEASE} else held_until end,
   wanted_by = case when free then null when $5::boolean then $4::uuid else wanted_by end
 from (
-  select upload_id, expires_at <= now() as expired,
-    (holder is null or held_until < now()) and ($5::boolean or wanted_by = $4::uuid) and expires_at > now() as free
+  select upload_id, expires_at <= pg_catalog.now() as expired,
+    (holder is null or held_until < pg_catalog.now()) and ($5::boolean or wanted_by = $4::uuid) and expires_at > pg_catalog.now() as free
   from svc_catalog.svc_upload
   where upload_id = $1 and user_id is not distinct from $2 and user_role = $3 for update
 ) as found
@@ -185,14 +186,14 @@ where upload_id = $1 and holder = $2 and ${NOT_DURABLE}`
 /** Appends nothing unless all blobs are still `writing`: the bytes of abandoned ones may have been deleted. */
 const APPEND = `
 with new as (
-  select blob_id, size, $3::bigint + sum(size) over (order by n) - size as start
-  from unnest($4::uuid[], $5::bigint[]) with ordinality as new (blob_id, size, n)
+  select blob_id, size, $3::bigint + pg_catalog.sum(size) over (order by n) - size as start
+  from pg_catalog.unnest($4::uuid[], $5::bigint[]) with ordinality as new (blob_id, size, n)
 ), blob as (
   select blob_id from svc_catalog.svc_blob where blob_id = any ($4::uuid[]) and state = 'writing' for update
 ), upload as (
   update svc_catalog.svc_upload
-  set received = received + (select sum(size) from new), expires_at = now() + make_interval(hours => $6)
-  where upload_id = $1 and holder = $2 and received = $3 and (select count(*) from blob) = cardinality($4)
+  set received = received + (select pg_catalog.sum(size) from new), expires_at = pg_catalog.now() + pg_catalog.make_interval(hours => $6)
+  where upload_id = $1 and holder = $2 and received = $3 and (select pg_catalog.count(*) from blob) = pg_catalog.cardinality($4)
   returning upload_id, expires_at
 ), leased as (
   update svc_catalog.svc_blob set leased_until = 'infinity' where blob_id in (select blob_id from new, upload)
@@ -208,7 +209,7 @@ where upload_id = $1 order by start`
 
 const FINISH = `
 with upload as (
-  update svc_catalog.svc_upload set stored_at = now()
+  update svc_catalog.svc_upload set stored_at = pg_catalog.now()
   where upload_id = $1 and holder = $2 and stored_at is null returning upload_id
 ), piece as (
   delete from svc_catalog.svc_upload_piece where upload_id in (select upload_id from upload)

@@ -19,7 +19,7 @@ export const TEMPLATE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 /** Maximum number of parsed templates in the cache. */
 const MAX_CACHED = 200
 
-const TIMES = `to_json(created_at) as created_at, to_json(updated_at) as updated_at`
+const TIMES = `pg_catalog.to_json(created_at) as created_at, pg_catalog.to_json(updated_at) as updated_at`
 const ROW = `name, subject, text, html, comment, ${TIMES}`
 
 /** Parses a template, like `parseTemplate`. Loads Liquid on first use, because many servers have no mail templates. */
@@ -65,7 +65,7 @@ export class MailTemplates {
     const [row] = await this.data.query<MailTemplate>(
       `insert into svc_catalog.svc_mail_template (name, subject, text, html, comment) values ($1, $2, $3, $4, $5)
       on conflict (name) do update set subject = excluded.subject, text = excluded.text, html = excluded.html,
-        comment = excluded.comment, updated_at = now()
+        comment = excluded.comment, updated_at = pg_catalog.now()
       returning ${ROW}`,
       [name, subject, text, html, comment],
     )

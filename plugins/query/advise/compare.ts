@@ -30,8 +30,8 @@ const CREATE_MS = 10_000
 /** Returns the schema of the extension hypopg, quoted; undefined if it is not installed. */
 export async function schemaOfHypopg(data: Data, call: Call): Promise<string | undefined> {
   const [found] = await data.query<{ schema: string }>(
-    `select format('%I', n.nspname) as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace
-where e.extname = 'hypopg' and has_schema_privilege(n.oid, 'usage')`,
+    `select pg_catalog.format('%I', n.nspname) as schema from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+where e.extname = 'hypopg' and pg_catalog.has_schema_privilege(n.oid, 'usage')`,
     [],
     call.transaction,
   )
@@ -68,8 +68,8 @@ async function created(reader: PlanReader, sql: string, planned: readonly Planne
   await client.query(`set local lock_timeout = ${LOCK_MS}; set local statement_timeout = ${CREATE_MS}`)
   await client.query(sql)
   const { rows } = await client.query<{ bytes: number; late: boolean }>(
-    `select coalesce(sum(pg_relation_size(indexrelid)), 0)::float8 as bytes, bool_or(indcheckxmin) as late
-from pg_index where xmin = pg_current_xact_id()::xid`,
+    `select coalesce(pg_catalog.sum(pg_catalog.pg_relation_size(indexrelid)), 0)::float8 as bytes, pg_catalog.bool_or(indcheckxmin) as late
+from pg_catalog.pg_index where xmin = pg_catalog.pg_current_xact_id()::xid`,
   )
   const { bytes, late } = rows[0]!
   // PostgreSQL uses such an index only for transactions that begin later.

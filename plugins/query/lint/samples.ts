@@ -57,8 +57,8 @@ export class Samples {
 
   private async readMiddle({ schema, name }: TableRef, column: string): Promise<string | undefined> {
     const rows = await this.data.query<{ value: string }>(
-      `select all_values[cardinality(all_values) / 2 + 1] as value
-from pg_stats s
+      `select all_values[pg_catalog.cardinality(all_values) / 2 + 1] as value
+from pg_catalog.pg_stats s
 cross join lateral (select coalesce(s.histogram_bounds, s.most_common_vals)::text::text[] as all_values) each
 where s.schemaname = $1 and s.tablename = $2 and s.attname = $3 and all_values is not null`,
       [schema, name, column],

@@ -109,10 +109,10 @@ async function sizeOf(node: QueryPlan, { client }: PlanReader): Promise<Size | u
   const { rows } = await client.query<Size>(
     `select case when c.reltuples >= 0 then c.reltuples::float8 end as rows,
   exists (
-    select from pg_index i join pg_class x on x.oid = i.indexrelid
+    select from pg_catalog.pg_index i join pg_catalog.pg_class x on x.oid = i.indexrelid
     where i.indrelid = c.oid and x.relname = $3 and i.indpred is not null) as partial
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where n.nspname = $1 and c.relname = $2`,
     [node.Schema, node['Relation Name'], node['Index Name'] ?? null],
   )

@@ -23,8 +23,8 @@ export async function attempt(address: Address): Promise<Attempt> {
   try {
     return await withClient(address, 'postgres', async (client) => {
       const { rows } = await client.query<{ version: string; data: string }>(
-        `select split_part(current_setting('server_version'), ' ', 1) as version,
-                current_setting('data_directory') as data`,
+        `select pg_catalog.split_part(pg_catalog.current_setting('server_version'), ' ', 1) as version,
+                pg_catalog.current_setting('data_directory') as data`,
       )
       return { kind: 'ready', version: rows[0]?.version ?? '', data: rows[0]?.data ?? '' }
     })
@@ -41,10 +41,10 @@ export async function attempt(address: Address): Promise<Attempt> {
  */
 export async function ensureDatabase(address: Address): Promise<void> {
   await withClient(address, 'postgres', async (client) => {
-    const role = await client.query('select from pg_roles where rolname = $1', [SERVER_LOGIN])
+    const role = await client.query('select from pg_catalog.pg_roles where rolname = $1', [SERVER_LOGIN])
     if (role.rowCount === 0)
       await client.query(`create role ${SERVER_LOGIN} login password '${serverPassword(address)}'`)
-    const database = await client.query('select from pg_database where datname = $1', [DATABASE])
+    const database = await client.query('select from pg_catalog.pg_database where datname = $1', [DATABASE])
     if (database.rowCount === 0) await client.query(`create database ${DATABASE} owner ${SERVER_LOGIN}`)
   })
 }

@@ -176,7 +176,8 @@ function pointOf(column: ColumnSpace, to: Operand): readonly Point[] | undefined
 /** Translates a comparison of a column with itself. */
 function comparedWithItself(exp: Extract<BoolExp, { kind: 'columns' }>, space: Space): Formula | undefined {
   const type = space.table?.columnsByName.get(exp.column)?.type
-  if (exp.column !== exp.to || exp.up || exp.schema !== undefined || !type || !isOrdered(type)) return undefined
+  if (exp.column !== exp.to || exp.up || (exp.schema ?? 'pg_catalog') !== 'pg_catalog' || !type || !isOrdered(type))
+    return undefined
   const isNull = space.isNull(exp)
   const isMet = exp.op === 'eq' || exp.op === 'gte' || exp.op === 'lte'
   return (read) => choose(read(isNull), isNull, isMet ? TRUE : FALSE, UNKNOWN)
