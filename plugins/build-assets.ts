@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -55,6 +55,9 @@ await bundle('graphql/page', {
   define: { 'process.env.NODE_ENV': '"production"' },
   plugins: [{ name: 'stand-ins', setup: useStandIns }],
 })
+
+// `npx rowhouse` in a clone links to it once, and makes it executable then only; the compiler writes a new file without that.
+chmodSync(fileURLToPath(new URL('../core/cli.js', import.meta.url)), 0o755)
 
 /** Bundles our own programs for browsers, with the licences of the packages in them. */
 async function bundle(folder: string, options: BuildOptions): Promise<void> {

@@ -53,6 +53,11 @@ t.test('the package is small, and has no source maps, tests and twins', (t) => {
   t.end()
 })
 
+t.test('the build makes the command executable, so that npx rowhouse works in a clone after each build', (t) => {
+  t.equal(statSync(join(source, 'build/core/cli.js')).mode & 0o777, 0o755)
+  t.end()
+})
+
 t.test('the READMEs of all folders are in the package, and their links lead to files in it', (t) => {
   const readmes = ['core', 'plugins', 'providers'].flatMap((folder) =>
     readdirSync(join(source, folder), { recursive: true, encoding: 'utf8' })
