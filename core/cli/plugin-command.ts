@@ -131,10 +131,10 @@ async function withContext(
         if (!database) throw new Error(withoutDatabase(plugin))
         return withClient(database.main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
       },
-      operation: async (type, args) => {
+      operation: async (type, args, options) => {
         if (!place) throw new Error(withoutDatabase(plugin))
         const ask = JSON.stringify(args)
-        return JSON.parse(await withServer(place.url, given, (run) => run(type, ask))) as unknown
+        return JSON.parse(await withServer(place.url, given, (run) => run(type, ask, options))) as unknown
       },
       provider: (kind, name) => providers.get(kind, name),
       providerName: (kind) => providers.defaultName(kind),

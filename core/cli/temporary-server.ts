@@ -9,6 +9,7 @@ export class Refusal extends Error {
   constructor(
     readonly reason: string,
     readonly path: string,
+    readonly code?: string,
   ) {
     super(`${reason.trimEnd()} (${path.replace('$.args', '$')})`)
   }
@@ -45,8 +46,8 @@ export async function withServer<T>(url: string, from: ConfigSource, fn: (ask: A
       })
       const text = await response.text()
       if (response.ok) return text
-      const { error, path } = JSON.parse(text) as { error: string; path: string }
-      throw new Refusal(error, path)
+      const { error, path, code } = JSON.parse(text) as { error: string; path: string; code: string }
+      throw new Refusal(error, path, code)
     })
   } finally {
     await server.close()

@@ -122,10 +122,11 @@ export interface CommandContext {
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
   /**
    * Runs an operation of the JSON query API as admin, on a temporary server without the plugins that `rowhouse dev` adds.
+   * @param options.isDry rolls it back
    * @returns its response
-   * @throws Error with the message of the server
+   * @throws Error with the message of the server, its `code`, and `reason`, the message without the path
    */
-  operation(type: string, args: unknown): Promise<unknown>
+  operation(type: string, args: unknown, options?: { readonly isDry: boolean }): Promise<unknown>
   provider: Host['provider']
   providerName: Host['providerName']
   /** Returns the names of all configured providers of a kind. */

@@ -45,34 +45,48 @@ async function remove({ query, operation, print, tell }: CommandContext, confirm
     )
     return 1
   }
-  const added = (await query<{ name: string; count: number }>(addedTo(tables))).filter(({ count }) => count > 0)
-  if (!confirmed) {
-    const lines = added.map(
-      ({ name, count }) => `${count} ${count === 1 ? 'row that was' : 'rows that were'} added to ${name}`,
-    )
-    tell(
-      `rowhouse sample remove --yes removes the shop, whatever was changed in it:${list([...lines, ...tables.map((name) => `table ${name}`)])}`,
-    )
-    return 1
-  }
   const metadata = await query<Dropped>(METADATA, [MARK, JSON.stringify(TEMPLATES), JSON.stringify(FILE_RULES)])
   const [{ files, mails } = NO_SERVICES] = await query<{ files: boolean; mails: boolean }>(SERVICES)
   const hasPictures = files && tables.includes('product')
   const sql = [...(hasPictures ? [PICTURES] : []), ...(mails ? [MAILS] : []), ...tables.map(drop), REMEMBER].join(';\n')
-  await operation('bulk', [
+  const steps = [
     { type: 'run_sql', args: { sql: locked(tables, columns) } },
     ...metadata,
     { type: 'run_sql', args: { sql } },
-  ])
-  print(
-    `removed the sample shop, with its permissions and relationships:${list([
-      ...tables.map((name) => `table ${name}`),
-      ...metadata.flatMap(({ type, args }) => (type === 'drop_query_template' ? [`query template ${args.name}`] : [])),
-      ...(hasPictures ? ['the pictures of its products in the filestore'] : []),
-      ...(mails ? [`the mail template ${TEMPLATE_NAME} and its mails`] : []),
-    ])}`,
-  )
+  ]
+  const parts = [
+    ...tables.map((name) => `${kindOf(name)} ${name}`),
+    ...metadata.flatMap(({ type, args }) => (type === 'drop_query_template' ? [`query template ${args.name}`] : [])),
+    ...(hasPictures ? ['the pictures of its products in the filestore'] : []),
+    ...(mails ? [`the mail template ${TEMPLATE_NAME} and its mails`] : []),
+  ]
+  const added = confirmed ? [] : (await query<{ name: string; count: number }>(addedTo(tables))).filter(hasRows)
+  try {
+    await operation('bulk', steps, { isDry: !confirmed })
+  } catch (error) {
+    const dependents = dependentsIn(error)
+    if (dependents === undefined) throw error
+    tell(`remove these first, because they depend on the sample shop:${list(dependents)}`)
+    return 1
+  }
+  if (!confirmed) {
+    const lines = added.map(
+      ({ name, count }) => `${count} ${count === 1 ? 'row that was' : 'rows that were'} added to ${name}`,
+    )
+    tell(`rowhouse sample remove --yes removes the shop, whatever was changed in it:${list([...lines, ...parts])}`)
+    return 1
+  }
+  print(`removed the sample shop, with its permissions and relationships:${list(parts)}`)
   return 0
+}
+
+const hasRows = ({ count }: { readonly count: number }): boolean => count > 0
+
+/** Returns the metadata that an error names as dependent on what is dropped; undefined for another error. */
+function dependentsIn(error: unknown): readonly string[] | undefined {
+  const { code, reason = '' } = error as { readonly code?: unknown; readonly reason?: string }
+  const [, names] = /dependent objects : (.*)/s.exec(code === 'dependency-error' ? reason : '') ?? []
+  return names?.split(', ')
 }
 
 /** A metadata operation, e.g. `drop_query_template`. */
@@ -133,7 +147,8 @@ const addedTo = (tables: readonly string[]): string =>
 
 /**
  * The operations that drop the metadata of the shop: everything of its tables, and `$2`, its query templates, and `$3`,
- * its rules for files, unless they were changed. The table of files stays tracked for other rules.
+ * its rules for files, unless they were changed. The table of files stays tracked for other rules. Dropping the tables untracks
+ * them, all together, so that an error names all that depends on them.
  */
 const METADATA = `${SHOP},
 on_shop as (select 'public' as table_schema, name as table_name from shop),
@@ -159,8 +174,6 @@ relationships as (
   select table_schema, table_name, rel_name from file_relationships where is_own
 ),
 untracked as (
-  select table_schema, table_name from svc_catalog.svc_table natural join on_shop
-  union all
   select distinct table_schema, table_name from file_relationships
   where is_own and not exists (select from file_rules where not is_own)
     and not exists (select from file_relationships where not is_own)
@@ -187,7 +200,8 @@ const SERVICES = `
 select pg_catalog.to_regclass('svc_catalog.svc_file') is not null as files,
   pg_catalog.to_regclass('svc_catalog.svc_mail_template') is not null as mails`
 
-const drop = (table: string): string => `drop ${table === 'orders_by_month' ? 'view' : 'table'} public.${table}`
+const kindOf = (table: string): string => (table === 'orders_by_month' ? 'view' : 'table')
+const drop = (table: string): string => `drop ${kindOf(table)} public.${table}`
 const PICTURES = `
 delete from svc_catalog.svc_file where file_id in (select picture from public.product where picture = 'products/' || id || '.png')`
 const MAILS = `

@@ -149,10 +149,21 @@ t.test('the sample shop is the same on every machine, and each role sees its own
         },
       },
     ])
-    t.match(await sample('remove'), { code: 1, err: /--yes removes the shop.*:\n  1 row that was added to orders\n/ })
-    t.match(await sample('remove', '--yes'), { code: 1, err: /dependent objects : relationship wish.buyer/ })
+    await server.must('create_query_template', {
+      name: 'mine',
+      template: { type: 'select', args: { table: 'orders', columns: ['id'] } },
+    })
+    const blocked = /^remove these first.*:\n  relationship wish.buyer\n  query-template mine\n*$/
+    t.match(await sample('remove'), { code: 1, err: blocked }, 'a preview is what happens')
+    t.match(await sample('remove', '--yes'), { code: 1, err: blocked })
     t.equal((await server.must('count', { table: 'orders' })).count, 50_001, 'all is still there')
     await server.must('drop_relationship', { table: 'wish', name: 'buyer' })
+    await server.must('drop_query_template', { name: 'mine' })
+    t.match(await sample('remove'), {
+      code: 1,
+      err: /--yes removes the shop.*:\n  1 row that was added to orders\n  view orders_by_month\n.*\n  query template late_orders\n/s,
+    })
+    t.equal((await server.must('count', { table: 'orders' })).count, 50_001, 'nothing was removed')
 
     const other = new pg.Client(server.databaseUrl)
     await other.connect()
@@ -167,7 +178,7 @@ t.test('the sample shop is the same on every machine, and each role sees its own
 
     t.match(await sample('remove', '--yes'), {
       code: 0,
-      out: /^removed the sample shop, .*\n  table orders_by_month\n/,
+      out: /^removed the sample shop, .*\n  view orders_by_month\n/,
     })
 
     const { tables, query_templates: templates } = await server.must('export_metadata', {})
