@@ -44,6 +44,10 @@ export class ReaderClock {
   /** @throws ServiceError 504: the stream has been ended */
   stop(): void {
     this.close()
-    if (this.late) throw serviceError('timeout', 'the stream took longer than the server allows')
+    if (this.late)
+      throw serviceError(
+        'timeout',
+        'the stream took longer than the server allows (database.streamMaxAgeMs, streamMinBytesPerSecond)',
+      )
   }
 }

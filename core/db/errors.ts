@@ -35,7 +35,7 @@ export function clientError(
     case 'too-long':
       return serviceError('timeout', 'the transaction took longer than the database allows', '$', more)
     case 'lock':
-      return serviceError('lock-timeout', 'waited too long for a lock', '$', more)
+      return serviceError('lock-timeout', 'waited too long for a lock (database.lockTimeoutMs)', '$', more)
     case 'conflict':
       return serviceError('concurrent-update', 'serialization failure due to concurrent update', '$', more)
     case 'read-only':
@@ -61,7 +61,12 @@ const READ_ONLY = 'the database is read-only, as a standby is'
 
 function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; internal: unknown }): ServiceError {
   if (error.message.includes('statement timeout')) {
-    return serviceError('timeout', 'the statement took longer than the server allows', '$', more)
+    return serviceError(
+      'timeout',
+      'the statement took longer than the server allows (database.statementTimeoutMs)',
+      '$',
+      more,
+    )
   }
   return serviceError('postgres-error', error.message, '$.args', more)
 }

@@ -239,7 +239,7 @@ async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSi
   const stop = AbortSignal.any([settled.signal, signal])
   const late = async (): Promise<never> => {
     await sleep(timeoutMs, undefined, { signal: stop })
-    throw serviceError('timeout', 'the statement took longer than the server allows')
+    throw serviceError('timeout', 'the statement took longer than the server allows (database.statementTimeoutMs)')
   }
   try {
     return await Promise.race([promise, late()])

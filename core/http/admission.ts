@@ -128,4 +128,6 @@ const noIdempotency = () =>
   serviceError('not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
 const emptyKey = () => serviceError('parse-failed', 'Idempotency-Key is empty', '$.headers.Idempotency-Key')
 const tooManyGuesses = () =>
-  serviceError('too-many-failures', 'too many wrong credentials from this address', '$', { retryAfter: 60 })
+  serviceError('too-many-failures', 'too many wrong credentials from this address (http.failedAuthPerMinute)', '$', {
+    retryAfter: 60,
+  })

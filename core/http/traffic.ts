@@ -102,7 +102,7 @@ function createConcurrencyLimit(max: number, rejected: Counter): Traffic['enter'
 const isLoopback = (address: string): boolean => address === '::1' || address.startsWith('127.')
 
 const tooBusy = (): ServiceError =>
-  serviceError('too-busy', 'too many requests are in progress', '$', { retryAfter: 1 })
+  serviceError('too-busy', 'too many requests are in progress (http.maxConcurrentRequests)', '$', { retryAfter: 1 })
 const tooMany = (half: number): ServiceError => {
   const message = `this address has ${half} requests in progress, half of http.maxConcurrentRequests`
   return serviceError('too-many-requests', message, '$', { retryAfter: 1 })

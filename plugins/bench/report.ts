@@ -117,28 +117,12 @@ it sends nothing, so users who arrive at their own pace wait longer than the per
 pNN is the time within which NN % of the counted responses were complete.`
 }
 
-/** The settings that cause an error. */
-const SETTINGS: ReadonlyMap<string, string> = new Map([
-  [
-    '429 too-many-requests',
-    'the limits for each caller are limits.newQueries, and database.streamPoolSize for streams',
-  ],
-  ['429 too-many-failures', 'the limit is http.failedAuthPerMinute'],
-  ['503 too-busy', 'the limit is http.maxConcurrentRequests'],
-  ['503 unavailable', 'the limits are database.poolSize and database.poolWaitMs'],
-  ['503 compile-failed', 'new queries are compiled by compile.threads'],
-  ['504 timeout', 'the limit is database.statementTimeoutMs'],
-])
-
 /** Fraction of a processor from which the client may be the bottleneck. */
 const BUSY = 0.9
 
 function remarks({ clients, failures, clientCpu }: Step): readonly string[] {
   const step = clients === 1 ? '1 client' : `${clients} clients`
-  const failed = failures.map(({ what, count, says }) => {
-    const setting = SETTINGS.get(what)
-    return `${step}: ${count} x ${what}${setting === undefined ? '' : ` (${setting})`}${says === '' ? '' : `: ${says}`}`
-  })
+  const failed = failures.map(({ what, count, says }) => `${step}: ${count} x ${what}${says === '' ? '' : `: ${says}`}`)
   const busy = `${step}: this client used ${Math.round(clientCpu * 100)} % of a processor, so the server may be faster than measured`
   return clientCpu >= BUSY ? [...failed, busy] : failed
 }

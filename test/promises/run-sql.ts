@@ -538,7 +538,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.statement-timeout': [
     sql('set local statement_timeout = 20; select pg_sleep(600)', {
       status: 504,
-      like: { code: 'timeout', error: 'the statement took longer than the server allows' },
+      like: {
+        code: 'timeout',
+        error: 'the statement took longer than the server allows (database.statementTimeoutMs)',
+      },
     }),
   ],
   'run_sql.no-transaction': [

@@ -193,7 +193,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     try {
       await holder.query('begin; update thing set n = 5 where id = 1')
       const late = await server.query('update', { table: 'thing', where: { id: 1 }, $set: { n: 6 } })
-      t.match(late, { status: 409, body: { code: 'lock-timeout', error: 'waited too long for a lock', path: '$' } })
+      t.match(late, {
+        status: 409,
+        body: { code: 'lock-timeout', error: 'waited too long for a lock (database.lockTimeoutMs)', path: '$' },
+      })
     } finally {
       await holder.end()
     }
