@@ -15,7 +15,7 @@ const git = async (...args: readonly string[]): Promise<string> =>
 export async function commitOf(ref = 'HEAD'): Promise<Commit> {
   try {
     const sha = await git('rev-parse', '--short=10', '--verify', '--end-of-options', `${ref}^{commit}`)
-    return { sha, changed: ref === 'HEAD' && (await git('status', '--porcelain')) !== '' }
+    return { sha, changed: ref === 'HEAD' && (await git('status', '--porcelain', '--untracked-files=no')) !== '' }
   } catch {
     return { sha: 'unknown', changed: false }
   }

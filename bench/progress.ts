@@ -83,8 +83,9 @@ export function secondsLeft(
   const own = planned[index] ?? 0
   const over = sum(planned.slice(0, index))
   const stretch = over > 0 ? (spent - here) / over : 1
-  const whole = share > 0.2 ? here / share : own * stretch
-  return Math.max(0, whole - here) + sum(planned.slice(index + 1)) * stretch
+  // The start of a scenario may take longer than planned, and its windows are still to come.
+  const left = share > 0.2 ? here / share - here : Math.max(own * stretch - here, own * stretch * (1 - share))
+  return left + sum(planned.slice(index + 1)) * stretch
 }
 
 const inWords = (seconds: number): string =>

@@ -33,7 +33,8 @@ export function whyNotMeasured(
   { notMeasured }: Pick<Section, 'notMeasured'>,
   { system, figure, against }: Target,
 ): string {
-  if (figure === EFFICIENCY) return 'an efficiency needs pgbench, bare Koa and CPU times of all of them'
+  if (figure === EFFICIENCY)
+    return 'an efficiency needs pgbench, bare Koa, CPU times of all of them, and rounds that differ at most three times'
   if (against === undefined) return `${system} was not measured in this run, or this machine does not show it`
   const [name = against] = against.split(/[ ,]/)
   return notMeasured.find((what) => what.startsWith(name)) ?? `${plain(against)} was not measured in this run`

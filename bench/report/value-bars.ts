@@ -11,7 +11,8 @@ const ROW = 42
 const TOP = 30
 
 /**
- * A figure of each system: the median as a bar, the least and the most as a line.
+ * A figure of each system: the median as a bar, the least and the most as a line. The bar is grey if it is not proven that the
+ * figure meets its target, or misses it.
  * @param ours which of them are
  */
 export function valueBars(section: SectionResult, column: string, ours = isOurs): string {
@@ -26,9 +27,10 @@ export function valueBars(section: SectionResult, column: string, ours = isOurs)
   const bottom = TOP + rows.length * ROW
   const drawn = rows.map(({ system, values }, i) => {
     const middle = TOP + i * ROW + 28
-    const own = aims.filter((aim) => aim.system === system).flatMap(({ least, most }) => least ?? most ?? [])
+    const verdicts = aims.filter((aim) => aim.system === system)
+    const own = verdicts.flatMap(({ least, most }) => least ?? most ?? [])
     const width = axis.place(median(values)) - PLOT.from
-    const kind = ours(system) ? 'ours' : 'theirs'
+    const kind = verdicts.some(({ proven }) => !proven) ? 'unproven' : ours(system) ? 'ours' : 'theirs'
     return [
       text({ x: 0, y: middle - 12 }, system, '', 50),
       text({ x: WIDTH, y: middle - 12 }, short(median(values)), 'strong figure end'),

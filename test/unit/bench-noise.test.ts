@@ -80,6 +80,7 @@ t.test('the time left is what was planned, stretched as the past was', async (t)
   t.equal(secondsLeft([30, 30, 60], 0, 0, { spent: 0, here: 0 }), 120)
   t.equal(secondsLeft([30, 30, 60], 1, 0, { spent: 60, here: 0 }), 180, 'the first took twice as long')
   t.equal(secondsLeft([30, 30, 60], 1, 0.5, { spent: 90, here: 30 }), 150, 'half of the second too')
+  t.equal(secondsLeft([30], 0, 0.1, { spent: 40, here: 40 }), 27, 'nine tenths of the windows are to come')
 })
 
 t.test('the display is one line on a terminal, and a line for each elsewhere', async (t) => {

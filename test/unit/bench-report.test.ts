@@ -104,6 +104,9 @@ t.test('what is not proven is counted neither as met nor as missed, and there ar
     /<b>0<\/b>of 4 targets met[^]*<b>0<\/b>missed[^]*<b>3<\/b>not proven[^]*<b>1<\/b>not measured/,
   )
   t.notMatch(page(resultOf(CURVE), []), /targets met/)
+  const efficiency = (section: Section) =>
+    /<h2>Efficiency<\/h2>[^]*?class="(\w+)"[^>]*><title>a one/.exec(page(resultOf(section), []))?.[1]
+  t.same([efficiency(LOAD), efficiency(noisy)], ['ours', 'unproven'], 'their bars are grey')
 })
 
 t.test('other work and windows of requests are warned of at the top', async (t) => {
