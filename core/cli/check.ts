@@ -39,7 +39,7 @@ export function report(findings: readonly Finding[], { flags, print }: Invocatio
   return ok ? 0 : 1
 }
 
-const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD '} ${text}`
+const printed = ({ ok, note, text }: Finding): string => `${note ? 'note' : ok ? 'ok  ' : 'BAD '} ${text}`
 
 /** Runs all checks. @throws ConfigError with every mistake of the configuration, unless the output is JSON */
 export async function findAll(invocation: Invocation): Promise<readonly Finding[]> {

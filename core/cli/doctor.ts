@@ -82,7 +82,7 @@ async function harden(url: string): Promise<readonly Finding[]> {
         'the login can read files on the database server: revoke pg_read_server_files',
       !rows[0]?.encrypted && !rows[0]?.local && 'the connection is not encrypted: add sslmode=verify-full to the URL',
     ]
-    return advice.flatMap((text) => (text ? [{ ok: true, text: `advice: ${text}` }] : []))
+    return advice.flatMap((text) => (text ? [{ ok: true, note: true, text }] : []))
   } catch {
     // A finding says why there is no connection.
     return []

@@ -14,6 +14,8 @@ export interface Finding {
   readonly path?: string | undefined
   /** What to do about it. */
   readonly hint?: string | undefined
+  /** Whether it is advice. */
+  readonly note?: true
   readonly text: string
 }
 

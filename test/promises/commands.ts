@@ -178,7 +178,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     const { code, out } = await rowhouse('check --json')
     t.match({ code, ...JSON.parse(out) }, { code: 0, ok: true, findings: [{ ok: true, text: String }] })
   },
-  'doctor.shows': command('doctor', { code: 0, out: /^rowhouse \d[^]*data directory: [^]*superuser/ }),
+  'doctor.shows': command('doctor', {
+    code: 0,
+    out: /^rowhouse \d[^]*data directory: [^]*\nnote the login is a superuser/,
+  }),
   'doctor.grants': command('doctor --grants', { code: 0, out: /^(?:--|grant |create |alter )/i, err: '' }),
   'migrate.dry-run': async (t, { rowhouse }) => {
     const { url } = await freshDatabase(t)
