@@ -224,10 +224,10 @@ export const tableKey = (table: TableRef): string => `${table.schema}\0${table.n
 export const tableName = (table: TableRef): string =>
   table.schema === 'public' ? table.name : `${table.schema}.${table.name}`
 
-/** Returns the name of the table with a key. @see tableName */
-export function nameOfKey(key: string): string {
+/** Returns the table with a key. */
+export function tableOfKey(key: string): TableRef {
   const [schema = '', name = ''] = key.split('\0')
-  return tableName({ schema, name })
+  return { schema, name }
 }
 
 /**

@@ -1,9 +1,18 @@
 import { at, notExists, parseFailed, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import type { BoolExp, TableRef } from '../plan/ir.js'
-import { missingTable } from '../plan/names.js'
+import { missingFunction, missingTable } from '../plan/names.js'
+import { meant, namesake } from '../plan/near-names.js'
 import { isAdmin, ROLE_NAME } from '../session.js'
-import { type Catalog, type Inconsistency, openCatalog, type Relationship, tableKey, tableName } from './catalog.js'
+import {
+  type Catalog,
+  type Inconsistency,
+  openCatalog,
+  type Relationship,
+  tableKey,
+  tableName,
+  tableOfKey,
+} from './catalog.js'
 import { type Change, dropObject } from './change.js'
 import { type Constant, constantsAmong, constantsIn, presetsOf } from './constants.js'
 import { isSystem, nameTaken } from './draft.js'
@@ -89,7 +98,7 @@ export class Editor {
       throw serviceError('already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
     }
     if (!draft.foundTable(ref)) await this.change.addTables([ref])
-    if (!draft.foundTable(ref)) throw notExists(`no such table/view exists in postgres : "${tableName(ref)}"`, path)
+    if (!draft.foundTable(ref)) throw noSuchTable(ref, path)
     const other = draft.calledLike(ref)
     if (other) {
       const message = `"${tableName(other)}" is called "${tableName(ref)}" in GraphQL`
@@ -125,7 +134,9 @@ export class Editor {
       throw serviceError('not-supported', `"${tableName(ref)}" is system defined, cannot untrack`, '$.args.table')
     }
     if (!this.change.draft.metadata.tables.delete(tableKey(ref))) {
-      throw serviceError('already-untracked', `view/table already untracked : "${tableName(ref)}"`, '$.args.table')
+      const hint = meant(namesake(ref, [...this.change.draft.metadata.tables.keys()].map(tableOfKey)))
+      const message = `view/table already untracked : "${tableName(ref)}"${hint}`
+      throw serviceError('already-untracked', message, '$.args.table')
     }
     this.change.touched()
     this.change.checkDependents(cascade)
@@ -306,7 +317,7 @@ export class Editor {
   }
 
   untrackFunction(ref: TableRef): void {
-    if (!this.change.draft.metadata.functions.delete(tableKey(ref))) throw noFunction(ref, '$.args.function')
+    if (!this.change.draft.metadata.functions.delete(tableKey(ref))) throw this.noFunction(ref, '$.args.function')
     this.change.touched()
   }
 
@@ -314,7 +325,7 @@ export class Editor {
   permitFunction(ref: TableRef, role: string, may: boolean, path = '$.args'): void {
     const { functions } = this.change.draft.metadata
     const row = functions.get(tableKey(ref))
-    if (!row) throw noFunction(ref, `${path}.function`)
+    if (!row) throw this.noFunction(ref, `${path}.function`)
     if (!ROLE_NAME.test(role)) throw wrongRole(`${path}.role`)
     if (row.roles.has(role) === may) {
       const what = `permission of role "${role}" to call function "${tableName(ref)}"`
@@ -416,6 +427,10 @@ export class Editor {
     if (!tracked || !found) throw missingTable(ref, path, this.change.draft.metadata.tables.keys())
     return { tracked, found }
   }
+
+  private noFunction(ref: TableRef, path: string): ServiceError {
+    return missingFunction(ref, path, [...this.change.draft.metadata.functions.keys()].map(tableOfKey))
+  }
 }
 
 /** Maximum length of the names that metadata gives to fields. Their table has an index on them. */
@@ -427,8 +442,10 @@ function refuseLong(name: string, what: string, path: string): void {
 
 const wrongRole = (path: string): ServiceError => parseFailed('a role name has 1 to 64 of A-Z a-z 0-9 _ . -', path)
 
-const noFunction = (ref: TableRef, path: string): ServiceError =>
-  notExists(`function "${tableName(ref)}" is not tracked`, path)
+const noSuchTable = ({ schema, name }: TableRef, path: string): ServiceError => {
+  const message = `no such table/view exists in postgres : "${tableName({ schema, name })}"`
+  return serviceError('not-exists', message, path, { missing: { schema, name } })
+}
 
 const noTemplate = (name: string): ServiceError => notExists(`query-template "${name}" does not exist`, '$.args.name')
 

@@ -7,17 +7,18 @@ import {
   type Relationship,
   type RolePermissions,
   maskOf,
-  nameOfKey,
   permissionsOf,
   resultTable,
   type Table,
   tableKey,
   tableName,
+  tableOfKey,
 } from '../catalog/catalog.js'
 import type { NamingConvention } from '../catalog/graphql-names.js'
 import { didYouMean } from '../did-you-mean.js'
 import { notExists, permissionDenied, type ServiceError, serviceError } from '../errors.js'
 import type { FunctionCall, Rule, TableRef } from './ir.js'
+import { meant, misspelt, namesake } from './near-names.js'
 
 export type Action = 'select' | 'insert' | 'update' | 'delete'
 
@@ -140,24 +141,26 @@ export function allNames(catalog: Tables): Names {
     computedField: (table, name, path) =>
       table.computedByName.get(name) ?? fail(notExists(`computed field "${name}" does not exist`, path)),
     functions: () => catalog.functions,
-    callable: (ref, path) =>
-      findFunction(catalog, ref) ??
-      fail(notExists(`function "${tableName(ref)}" is not tracked${nearFunction(ref, catalog.functions)}`, path)),
+    callable: (ref, path) => findFunction(catalog, ref) ?? fail(missingFunction(ref, path, catalog.functions)),
   }
 }
 
 /** Returns the error about a table that is not tracked, for an admin. @param tracked keys of the tracked tables, to suggest one */
 export function missingTable(ref: TableRef, path: string, tracked: Iterable<string> = []): ServiceError {
-  const name = tableName(ref)
-  const message = `table "${name}" does not exist${didYouMean(name, [...tracked].map(nameOfKey))}`
+  const known = [...tracked].map(tableOfKey)
+  const message = `table "${tableName(ref)}" does not exist${meant(namesake(ref, known) ?? misspelt(ref, known))}`
   return serviceError('not-exists', message, path, { missing: { schema: ref.schema, name: ref.name } })
 }
 
 const missingColumn = (table: Table, name: string, path: string): ServiceError =>
   notExists(`column "${name}" does not exist${didYouMean(name, [...table.columnsByName.keys()])}`, path)
 
-const nearFunction = (ref: TableRef, known: readonly FunctionData[]): string =>
-  didYouMean(tableName(ref), known.map(tableName))
+/** Returns the error about a function that is not tracked, for an admin. */
+export const missingFunction = (ref: TableRef, path: string, tracked: readonly TableRef[]): ServiceError =>
+  notExists(
+    `function "${tableName(ref)}" is not tracked${meant(namesake(ref, tracked) ?? misspelt(ref, tracked))}`,
+    path,
+  )
 
 const findFunction = ({ functions }: Tables, ref: TableRef): FunctionData | undefined =>
   functions.find((each) => each.schema === ref.schema && each.name === ref.name)
@@ -230,8 +233,8 @@ function namesOf(key: string, catalog: Catalog): Names {
       const table = catalog.tables.get(tableKey(ref))
       if (table && permissionsOf(table, key)?.[action]) return table
       const others = [...catalog.tables.values()].filter((each) => permissionsOf(each, key)?.[action])
-      const near = didYouMean(tableName(ref), others.map(tableName))
-      const more = because === undefined ? near || '. ' : `${near}; ${because}`
+      const hint = meant(misspelt(ref, others))
+      const more = because === undefined ? hint || '. ' : `${hint}; ${because}`
       throw permissionDenied(
         `${action} on "${tableName(ref)}" for role "${role}" is not allowed${more}`,
         path,
@@ -302,9 +305,9 @@ function namesOf(key: string, catalog: Catalog): Names {
     callable(ref, path) {
       const found = findFunction(catalog, ref)
       if (found && callable(found)) return found
-      const near = nearFunction(ref, catalog.functions.filter(callable))
+      const hint = meant(misspelt(ref, catalog.functions.filter(callable)))
       throw permissionDenied(
-        `role "${role}" does not have permission to call function "${tableName(ref)}"${near}`,
+        `role "${role}" does not have permission to call function "${tableName(ref)}"${hint}`,
         path,
       )
     },

@@ -57,8 +57,93 @@ t.test('errors suggest the name that was probably meant, for a role only names t
   }
 })
 
+t.test(
+  'an admin who names a table with a dot, or without its schema, is told how to name it; other roles are not',
+  async (t) => {
+    const server = await testServer(t)
+    await server.must('run_sql', {
+      sql: `create schema hr; create table hr.employee (id int primary key); create table hr.later (id int primary key);
+      create table note (id int primary key, employee_id int); create function hr.who() returns setof hr.employee
+      language sql stable as 'select * from hr.employee'`,
+    })
+    const employee = { schema: 'hr', name: 'employee' }
+    await server.must('bulk', [
+      { type: 'track_table', args: employee },
+      { type: 'track_table', args: 'note' },
+      { type: 'track_function', args: { schema: 'hr', name: 'who' } },
+      {
+        type: 'create_select_permission',
+        args: { table: employee, role: 'user', permission: { columns: '*', filter: {} } },
+      },
+    ])
+    const permission = { columns: ['id'], filter: {} }
+    const selects = (table: unknown) => ({ table, columns: ['id'] })
+    const manual = (remote_table: unknown) => ({
+      manual_configuration: { remote_table, column_mapping: { employee_id: 'id' } },
+    })
+    const doors: readonly (readonly [string, (table: unknown) => object])[] = [
+      ['select', selects],
+      ['count', (table) => ({ table })],
+      ['insert', (table) => ({ table, objects: [{ id: 1 }] })],
+      ['update', (table) => ({ table, where: {}, $set: { id: 1 } })],
+      ['delete', (table) => ({ table, where: {} })],
+      ['bulk', (table) => [{ type: 'select', args: selects(table) }]],
+      ['explain_permission', (table) => ({ table, role: 'user', operation: 'select', key: { id: 1 } })],
+      ['dependents', (table) => ({ table, key: { id: 1 } })],
+      ['track_all', (table) => ({ tables: [table] })],
+      ['untrack_table', (table) => ({ table })],
+      ['set_table_version', (table) => ({ table, column: 'id' })],
+      ['create_select_permission', (table) => ({ table, role: 'a', permission })],
+      ['drop_select_permission', (table) => ({ table, role: 'user' })],
+      ['create_object_relationship', (table) => ({ table, name: 'x', using: manual('note') })],
+      ['create_object_relationship', (remote) => ({ table: 'note', name: 'x', using: manual(remote) })],
+      ['create_query_template', (table) => ({ name: 'x', template: { type: 'select', args: selects(table) } })],
+      [
+        'create_select_permission',
+        (_table) => ({
+          table: 'note',
+          role: 'a',
+          permission: { columns: ['id'], filter: { _exists: { _table, _where: {} } } },
+        }),
+      ],
+    ]
+    const hint = 'did you mean {"schema": "hr", "name": "employee"}?'
+    for (const [type, args] of doors) {
+      for (const name of ['hr.employee', 'employee', { schema: 'publik', name: 'employee' }]) {
+        const { status, body } = await server.query(type, args(name))
+        t.match({ status, error: body.error }, { status: 400, error: hint }, `${type} ${JSON.stringify(name)}`)
+      }
+    }
+    t.match((await server.query('select', selects('hr.employe'))).body.error, hint, 'a misspelt name too')
+    t.match((await server.query('select', selects('public.note'))).body.error, 'did you mean "note"?')
+    for (const name of ['hr.later', 'later']) {
+      const wanted = 'did you mean {"schema": "hr", "name": "later"}?'
+      t.match((await server.query('select', selects(name))).body.error, wanted, `${name}, which is not tracked`)
+      t.match((await server.query('track_table', name)).body.error, wanted, `track_table ${name}`)
+    }
+    t.match(
+      (await server.query('drop_function_permission', { function: 'hr.who', role: 'user' })).body.error,
+      '{"schema": "hr", "name": "who"}?',
+    )
+    t.match(
+      (await server.query('track_all', { names: { employee: { singular: 'a', plural: 'b' } } })).body.error,
+      'did you mean "hr.employee"?',
+    )
+    t.notMatch((await server.query('select', selects('nothing'))).body.error, 'mean')
+
+    for (const name of ['hr.employee', 'employee', 'hr.later']) {
+      const refused = (await server.query('select', selects(name), { role: 'user' })).body.error
+      t.equal(refused, `select on "${name}" for role "user" is not allowed. `)
+    }
+  },
+)
+
 t.test('a name of a million characters gets no suggestion', async (t) => {
   const server = await testServer(t)
 
-  t.match(await server.query('select', { table: 'x'.repeat(1_000_000), columns: [] }), { status: 400 })
+  for (const table of ['x'.repeat(1_000_000), 'x.'.repeat(500_000)]) {
+    const { status, body } = await server.query('select', { table, columns: [] })
+    t.equal(status, 400)
+    t.notMatch(body.error, 'mean')
+  }
 })

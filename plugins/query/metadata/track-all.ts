@@ -1,4 +1,4 @@
-import { type Data, type Editor, type Json, type Operation, ServiceError } from 'rowhouse'
+import { type Data, didYouMean, type Editor, type Json, type Operation, ServiceError } from 'rowhouse'
 import {
   at,
   type ForeignKey,
@@ -61,10 +61,11 @@ async function trackAll(edit: Editor, wanted: Wanted, names: ReadonlyMap<string,
   const leftOut: LeftOut[] = []
   const tables = await trackTables(edit, survey, wanted.tables, leftOut)
   for (const name of names.keys()) {
-    const isIt = (ref: TableRef) => nameOf(names, ref) === names.get(name)
-    if (![...survey.tables, ...edit.trackedTables.map(({ ref }) => ref)].some(isIt)) {
-      throw notExists(`table "${name}" does not exist`, at('$.args.names', name))
-    }
+    const known: readonly TableRef[] = [...survey.tables, ...edit.trackedTables.map(({ ref }) => ref)]
+    if (known.some((ref) => nameOf(names, ref) === names.get(name))) continue
+    const meant = known.find((ref) => ref.name === name || `${ref.schema}.${ref.name}` === name)
+    const near = meant ? `, did you mean "${tableName(meant)}"?` : didYouMean(name, known.map(tableName))
+    throw notExists(`table "${name}" does not exist${near}`, at('$.args.names', name))
   }
   const relationships = relate(edit, survey, names, leftOut)
   const functions = await trackFunctions(edit, survey, leftOut)
