@@ -224,6 +224,16 @@ export const tableKey = (table: TableRef): string => `${table.schema}\0${table.n
 export const tableName = (table: TableRef): string =>
   table.schema === 'public' ? table.name : `${table.schema}.${table.name}`
 
+/** Compares tables for lists that people read: those of `public` first, then by schema and name, whatever the case. */
+export const compareTables = (a: TableRef, b: TableRef): number =>
+  Number(b.schema === 'public') - Number(a.schema === 'public') ||
+  compareNames(a.schema, b.schema) ||
+  compareNames(a.name, b.name)
+
+const compareNames = (a: string, b: string): number =>
+  compareTexts(a.toLowerCase(), b.toLowerCase()) || compareTexts(a, b)
+const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
 /** Returns the table with a key. */
 export function tableOfKey(key: string): TableRef {
   const [schema = '', name = ''] = key.split('\0')

@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline'
 import type pg from 'pg'
+import { compareTables } from '../catalog/catalog.js'
 import { counted } from '../counted.js'
 import { requestCancel } from '../db/pooler.js'
 import type { Invocation } from './invocation.js'
@@ -95,7 +96,13 @@ async function run(client: pg.Client, part: SqlPart, invocation: Invocation): Pr
 async function runCommand(client: pg.Client, text: string, { print }: Invocation): Promise<void> {
   const [command, name] = text.split(/\s+/)
   if (command === '\\d') {
-    const result = await client.query({ text: name ? COLUMNS : TABLES, values: name ? [name] : [], rowMode: 'array' })
+    const result: pg.QueryArrayResult<string[]> = await client.query({
+      text: name ? COLUMNS : TABLES,
+      values: name ? [name] : [],
+      rowMode: 'array',
+    })
+    const refOf = ([schema = '', table = '']: readonly string[]) => ({ schema, name: table })
+    if (!name) result.rows.sort((a, b) => compareTables(refOf(a), refOf(b)))
     print(table(result))
   } else if (command === '\\?') print(HELP)
   else throw new Error(`there is no command ${command ?? ''}; \\? shows help`)
@@ -107,8 +114,7 @@ const TABLES = `
   from pg_catalog.pg_class c
   join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   where c.relkind in ('r', 'p', 'v', 'm', 'f') and n.nspname not in ('pg_catalog', 'information_schema', 'svc_catalog')
-    and n.nspname not like 'pg\\_toast%'
-  order by 1, 2`
+    and n.nspname not like 'pg\\_toast%'`
 
 const COLUMNS = `
   select a.attname as column, pg_catalog.format_type(a.atttypid, a.atttypmod) as type,

@@ -48,7 +48,7 @@ export {
 } from './operators.js'
 export { sampleValue } from './sample-value.js'
 export type * from '../catalog/catalog.js'
-export { permissionsOf, resultTable, tableKey, tableName } from '../catalog/catalog.js'
+export { compareTables, permissionsOf, resultTable, tableKey, tableName } from '../catalog/catalog.js'
 export * from '../catalog/graphql-names.js'
 export {
   at,

@@ -2,6 +2,7 @@ import { type Data, isAdmin, type Operation, permissionRole, roleName } from 'ro
 import {
   type Catalog,
   type Column,
+  compareTables,
   type ComputedField,
   type FunctionArgument,
   type FunctionData,
@@ -12,7 +13,6 @@ import {
   type Related,
   type SqlType,
   type Table,
-  tableKey,
   type TableRef,
   versionOf,
 } from 'rowhouse/plan'
@@ -177,8 +177,7 @@ const setOf = (columns: readonly Column[]): ReadonlySet<string> => new Set(colum
 
 const refOf = ({ schema, name }: TableRef): TableRef => ({ schema, name })
 
-const inOrder = <T extends TableRef>(all: Iterable<T>): T[] =>
-  [...all].sort((a, b) => (tableKey(a) < tableKey(b) ? -1 : 1))
+const inOrder = <T extends TableRef>(all: Iterable<T>): T[] => [...all].sort(compareTables)
 
 /** Returns the roles that have permissions. */
 function rolesIn({ tables, functions }: Catalog): readonly string[] {

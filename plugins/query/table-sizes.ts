@@ -1,5 +1,5 @@
 import { type Call, type Data, type Operation, ServiceError } from 'rowhouse'
-import { tableKey, type TableRef } from 'rowhouse/plan'
+import { compareTables, tableKey, type TableRef } from 'rowhouse/plan'
 import { liftCount } from './lift/reads.js'
 import { PLANNER } from './lift/shape.js'
 import { args } from './metadata/operation.js'
@@ -42,8 +42,7 @@ where c.relkind in ('r', 'p', 'm')
   and (not c.relispartition or exists (
     select from svc_catalog.svc_table t where t.table_schema = n.nspname and t.table_name = c.relname))
   and not exists (
-    select from pg_catalog.pg_depend d where d.classid = 'pg_catalog.pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
-order by n.nspname, c.relname`
+    select from pg_catalog.pg_depend d where d.classid = 'pg_catalog.pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')`
 
 /** Tables without statistics are counted up to this size and number. */
 const MAX_BYTES = 8 * 1024 * 1024
@@ -55,7 +54,7 @@ export function tableSizesOperation(data: Data): Operation {
     admin: true,
     args: args({}),
     async run(_args, call) {
-      const sizes = await data.query<Size>(SIZES, [], call.transaction)
+      const sizes = (await data.query<Size>(SIZES, [], call.transaction)).toSorted(compareTables)
       const { tables: tracked } = data.catalogFor(call)
       const isSmall = (size: Size) => size.rows === null && size.heap_bytes <= MAX_BYTES && tracked.has(tableKey(size))
       const small = sizes.filter(isSmall).slice(0, MAX_COUNTED)

@@ -307,3 +307,29 @@ const sorted = (all: readonly object[]) => all.map((each) => JSON.stringify(each
 
 /** As JSON has it: without keys that are undefined. */
 const plain = (value: object): unknown => JSON.parse(JSON.stringify(value))
+
+t.test('lists of tables have one order: those of public first, whatever the case', async (t) => {
+  const server = await testServer(t)
+  const names = ['public.alpha', 'public.Beta', 'public.Mixed Case', 'public.zeta', 'Big.x', 'hr.Employee', 'hr.pay']
+  const quoted = (name: string) => name.replace(/(.*)\.(.*)/, '"$1"."$2"')
+  await server.must('run_sql', {
+    sql: `create schema "Big"; create schema hr; ${[...names]
+      .sort()
+      .map((name) => `create table ${quoted(name)} (id int primary key);`)
+      .join(' ')}`,
+  })
+  const listed = (tables: readonly unknown[]) =>
+    tables
+      .map(
+        (table) => (typeof table === 'string' ? { schema: 'public', name: table } : table) as DescribedTable['table'],
+      )
+      .filter(({ schema }) => schema !== 'svc_catalog')
+      .map(({ schema, name }) => `${schema}.${name}`)
+
+  t.same(listed((await server.must('track_all', { dry_run: true })).tables), names)
+  t.same(listed((await server.must('track_all', {})).tables), names)
+  const { tables } = (await server.must('describe', {})) as Described
+  t.same(listed(tables.map(({ table }) => table)), names)
+  const sizes = (await server.must('table_sizes', {})).tables as readonly DescribedTable[]
+  t.same(listed(sizes.map(({ table }) => table)), names)
+})

@@ -69,6 +69,12 @@ const PAGES = {
         'lease.at-most-once',
       ],
     },
+    Payloads: {
+      '`sent`': 'recipients.synchronous',
+      '`postponed`': ['recipients.synchronous', 'recipients.again'],
+      '`refused`': ['recipients.none', 'recipients.failover'],
+      '`unknown`': 'recipients.unknown',
+    },
     Delivery: {
       '`queued`': 'queue.answer',
       '`sending`': ['lease.length', 'lease.waits'],

@@ -1,6 +1,7 @@
 import { type Data, didYouMean, type Editor, type Json, type Operation, ServiceError } from 'rowhouse'
 import {
   at,
+  compareTables,
   type ForeignKey,
   graphqlName,
   isGraphqlName,
@@ -77,15 +78,17 @@ async function trackAll(edit: Editor, wanted: Wanted, names: ReadonlyMap<string,
   ]
   const remove = edit.inconsistent.map(({ object, reason }) => ({ name: object, reason }))
   const lists = {
-    tables: tables.map(exportedName),
-    relationships: relationships.map(({ table, name, type, to, using }) => ({
-      table: exportedName(table),
-      name,
-      type,
-      to: exportedName(to),
-      using,
-    })),
-    functions: functions.map(exportedName),
+    tables: tables.toSorted(compareTables).map(exportedName),
+    relationships: relationships
+      .toSorted((a, b) => compareTables(a.table, b.table))
+      .map(({ table, name, type, to, using }) => ({
+        table: exportedName(table),
+        name,
+        type,
+        to: exportedName(to),
+        using,
+      })),
+    functions: functions.toSorted(compareTables).map(exportedName),
     left_out: leftOut,
     not_in_graphql: notInGraphql,
     remove,

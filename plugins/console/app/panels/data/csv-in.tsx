@@ -4,7 +4,7 @@ import { Dialog } from '../../ui/dialog.js'
 import { Problem } from '../../ui/problem.js'
 import { save } from '../../ui/save.js'
 import { type Cell, csvText } from './csv.js'
-import { insertCsv, NOTHING, preview, type Progress } from './csv-insert.js'
+import { countRows, insertCsv, NOTHING, preview, type Progress } from './csv-insert.js'
 import { insertable } from './writes.js'
 
 /** Inserts the rows of a CSV file: choose it, say which column is which, watch it. */
@@ -16,15 +16,17 @@ export function CsvIn({
 }: {
   readonly table: Table
   readonly dropped: File | undefined
-  readonly onInserted: () => void
+  readonly onInserted: (count: number) => void
   readonly close: () => void
 }) {
   const [file, setFile] = useState(dropped)
   const [sample, setSample] = useState<readonly (readonly Cell[])[]>()
   const [mapping, setMapping] = useState<readonly (Column | undefined)[]>([])
   const [failure, setFailure] = useState<unknown>()
+  const [chunk, setChunk] = useState<number>(CHUNKS[0])
   const [isRunning, setRunning] = useState(false)
   const columns = insertable(table)
+  const count = useCount(file)
   useEffect(() => {
     if (!file) return
     setFailure(undefined)
@@ -38,7 +40,7 @@ export function CsvIn({
     <Dialog title={`Insert CSV into ${labelOf(table.table)}`} close={close}>
       {!isRunning && (
         <label>
-          File with a head line{' '}
+          CSV file; its first line has the names of the columns{' '}
           <input
             type="file"
             accept=".csv,.tsv,.txt,text/csv"
@@ -48,26 +50,53 @@ export function CsvIn({
       )}
       {file && (isRunning || file === dropped) && <p class="soft">{file.name}</p>}
       {failure !== undefined && <Problem of={failure} />}
-      {isEmpty && <p class="soft">This file has no rows below its head.</p>}
+      {isEmpty && <p class="soft">This file has no rows below its first line.</p>}
       {file && sample && !isEmpty && !isRunning && (
         <>
           <Mapping sample={sample} columns={columns} mapping={mapping} onMapping={setMapping} />
           <Missing columns={columns} mapping={mapping} />
-          <p class="row">
-            <button
-              type="button"
-              class="primary"
-              disabled={mapping.every((each) => !each)}
-              onClick={() => setRunning(true)}
-            >
-              Insert the rows
+          <form
+            class="row"
+            onSubmit={(event) => {
+              event.preventDefault()
+              setRunning(true)
+            }}
+          >
+            <button class="primary" disabled={mapping.every((each) => !each)}>
+              Insert {count === undefined ? 'the' : count.toLocaleString('en')} {count === 1 ? 'row' : 'rows'}
             </button>
-          </p>
+            <label>
+              <select value={String(chunk)} onChange={({ currentTarget }) => setChunk(Number(currentTarget.value))}>
+                {CHUNKS.map((each) => (
+                  <option key={each}>{each}</option>
+                ))}
+              </select>{' '}
+              at a time
+            </label>
+            <span class="soft">If one of these is wrong, none of them is inserted. The others still are.</span>
+          </form>
         </>
       )}
-      {file && isRunning && <Insertion {...{ table, file, mapping, head: sample?.[0] ?? [], onInserted, close }} />}
+      {file && isRunning && (
+        <Insertion {...{ table, file, mapping, chunk, count, head: sample?.[0] ?? [], onInserted, close }} />
+      )}
     </Dialog>
   )
+}
+
+/** Returns the number of rows of a file; undefined until it is read. */
+function useCount(file: File | undefined): number | undefined {
+  const [counted, setCounted] = useState<{ readonly file: File; readonly rows: number }>()
+  useEffect(() => {
+    if (!file) return
+    const reading = new AbortController()
+    countRows(file, reading.signal).then(
+      (rows) => setCounted({ file, rows }),
+      () => {},
+    )
+    return () => reading.abort()
+  }, [file])
+  return counted?.file === file ? counted?.rows : undefined
 }
 
 const columnNamed = (columns: readonly Column[], title: Cell): Column | undefined =>
@@ -152,6 +181,8 @@ function Insertion({
   table,
   file,
   mapping,
+  chunk,
+  count,
   head,
   onInserted,
   close,
@@ -159,21 +190,22 @@ function Insertion({
   readonly table: Table
   readonly file: File
   readonly mapping: readonly (Column | undefined)[]
+  /** How many rows are inserted together. */
+  readonly chunk: number
+  readonly count: number | undefined
   readonly head: readonly Cell[]
-  readonly onInserted: () => void
+  readonly onInserted: (count: number) => void
   readonly close: () => void
 }) {
-  const [chunk, setChunk] = useState<number>()
   const [progress, setProgress] = useState<Progress>(NOTHING)
-  const [state, setState] = useState<'running' | 'done' | 'stopped'>()
+  const [state, setState] = useState<'running' | 'done' | 'stopped'>('running')
   const [failure, setFailure] = useState<unknown>()
   const running = useRef<AbortController>(undefined)
-  useEffect(() => () => running.current?.abort(), [])
-  const start = (size: number) => {
+  useEffect(() => {
     const { signal } = (running.current = new AbortController())
-    setChunk(size)
-    setState('running')
-    insertCsv(table, file, mapping, size, signal, setProgress)
+    let latest = NOTHING
+    const follow = (next: Progress) => setProgress((latest = next))
+    insertCsv(table, file, mapping, chunk, signal, follow)
       .then(
         () => setState('done'),
         (error: unknown) => {
@@ -181,41 +213,13 @@ function Insertion({
           if (!signal.aborted) setFailure(error)
         },
       )
-      .finally(onInserted)
-  }
-  if (state === undefined) {
-    return (
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          start(chunk ?? CHUNKS[0])
-        }}
-      >
-        <label>
-          Rows that are inserted together{' '}
-          <select
-            value={String(chunk ?? CHUNKS[0])}
-            onChange={({ currentTarget }) => setChunk(Number(currentTarget.value))}
-          >
-            {CHUNKS.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
-        <p class="soft">If one of them is wrong, none of them is inserted. The others still are.</p>
-        <p class="row">
-          <button class="primary">Start</button>
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        </p>
-      </form>
-    )
-  }
+      .finally(() => onInserted(latest.inserted))
+    return () => running.current?.abort()
+  }, [])
   const { read, inserted, failed, refused, failedRows } = progress
   return (
     <>
-      {state === 'running' && <progress aria-label="Inserting rows" />}
+      {state === 'running' && <progress aria-label="Inserting rows" {...(count && { value: read, max: count })} />}
       <p role="status">
         {inserted.toLocaleString('en')} rows inserted
         {failed > 0 && <span class="bad">, {failed.toLocaleString('en')} not inserted</span>}

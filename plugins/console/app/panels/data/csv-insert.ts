@@ -92,6 +92,16 @@ function objectOf(row: readonly Cell[], mapping: readonly (Column | undefined)[]
   return Object.fromEntries(entries)
 }
 
+/** Counts the rows of a CSV file below its first line. */
+export async function countRows(file: Blob, signal: AbortSignal): Promise<number> {
+  let count = -1
+  for await (const _row of readCsv(file)) {
+    signal.throwIfAborted()
+    count++
+  }
+  return Math.max(0, count)
+}
+
 /** Reads the head of a CSV file and the first rows. */
 export async function preview(file: Blob, count = 5): Promise<readonly (readonly Cell[])[]> {
   const rows: (readonly Cell[])[] = []

@@ -27,14 +27,14 @@ export function DeleteDialog({
 }: {
   readonly table: Table
   readonly rows: readonly JsonObject[]
-  readonly onDeleted: () => void
+  readonly onDeleted: (count: number) => void
   readonly close: () => void
 }) {
   const { dependents, failure: unknown } = useDependents(table, rows)
   const remove = async () => {
     const count = await deleteRows(table, rows)
     if (count === 0) throw new Error('The rows are gone, or this role may not delete them.')
-    onDeleted()
+    onDeleted(count)
   }
   const blocks = dependents?.some((each) => each.blocks)
   const name = rows.length === 1 ? `the row with ${keyText(table, rows[0]!)}` : `${rows.length} rows`

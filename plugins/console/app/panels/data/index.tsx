@@ -10,12 +10,16 @@ export default function Data() {
   const { path } = useLocation()
   const label = labelIn(path)
   const table = findTable(label)
-  const sizes = useSizes()
+  const [sizes, addRows] = useSizes()
   return (
     <div class="split">
       <TableList chosen={label} sizes={sizes} />
       <div class="page">
-        {table ? <TableView key={label} table={table} size={sizes.get(label)} /> : <NoTable label={label} />}
+        {table ? (
+          <TableView key={label} table={table} size={sizes.get(label)} onRows={(added) => addRows(label, added)} />
+        ) : (
+          <NoTable label={label} />
+        )}
       </div>
     </div>
   )

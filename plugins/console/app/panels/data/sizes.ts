@@ -11,8 +11,11 @@ export interface Size {
   readonly bytes: number
 }
 
-/** Numbers of rows and bytes by table, for an admin who does not act as another role. */
-export function useSizes(): ReadonlyMap<string, Size> {
+/**
+ * Numbers of rows and bytes by table, for an admin who does not act as another role, and a function to call after rows of a table
+ * were inserted, or deleted: PostgreSQL counts them some minutes later.
+ */
+export function useSizes(): readonly [ReadonlyMap<string, Size>, (label: string, rows: number) => void] {
   const [sizes, setSizes] = useState<ReadonlyMap<string, Size>>(new Map())
   useEffect(() => {
     if (!isAdmin.value || acting.value) return
@@ -20,7 +23,13 @@ export function useSizes(): ReadonlyMap<string, Size> {
       .then(({ tables }) => setSizes(new Map(tables.map((each) => [labelOf(each.table), each]))))
       .catch(() => {})
   }, [])
-  return sizes
+  const add = (label: string, added: number) =>
+    setSizes((now) => {
+      const size = now.get(label)
+      if (!size || size.rows === null) return now
+      return new Map(now).set(label, { ...size, rows: Math.max(0, size.rows + added) })
+    })
+  return [sizes, add]
 }
 
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact' })

@@ -19,11 +19,20 @@ import { RequestSheet } from './request-sheet.js'
 import { RowSheet } from './row-sheet.js'
 import type { Size } from './sizes.js'
 import { MOST_ROWS, TableRows } from './table-rows.js'
-import { addressOf, keyColumns, readView, type View, whyAddress } from './view.js'
+import { addressOf, keyColumns, readView, rowIn, type View, whyAddress } from './view.js'
 import { isEditable, mostDeleted } from './writes.js'
 
 /** The rows of a table as the address says, with what can be done with them. */
-export function TableView({ table, size }: { readonly table: Table; readonly size: Size | undefined }) {
+export function TableView({
+  table,
+  size,
+  onRows,
+}: {
+  readonly table: Table
+  readonly size: Size | undefined
+  /** Rows were inserted, or deleted if the number is negative. */
+  readonly onRows: (added: number) => void
+}) {
   const { query: search, route } = useLocation()
   const { where, sort, columns } = search
   const read = useMemo(
@@ -40,7 +49,15 @@ export function TableView({ table, size }: { readonly table: Table; readonly siz
       </div>
     )
   }
-  return <Rows table={table} view={read.value} size={size} onView={(view) => route(addressOf(table, view))} />
+  return (
+    <Rows
+      table={table}
+      view={read.value}
+      size={size}
+      onRows={onRows}
+      onView={(view) => route(addressOf(table, view))}
+    />
+  )
 }
 
 function attempt<T>(run: () => T): { readonly value: T } | { readonly error: unknown } {
@@ -61,11 +78,13 @@ function Rows({
   table,
   view,
   size,
+  onRows,
   onView,
 }: {
   readonly table: Table
   readonly view: View
   readonly size: Size | undefined
+  readonly onRows: (added: number) => void
   readonly onView: (view: View) => void
 }) {
   const [generation, setGeneration] = useState(0)
@@ -130,7 +149,12 @@ function Rows({
   }
   const besideRow = beside?.kind === 'row' ? rows[beside.index] : undefined
   const doomed = over !== 'delete' ? [] : marked.size > 0 ? [...marked] : beside?.kind === 'row' ? [beside.index] : []
-  const onDeleted = () => {
+  const onInserted = (count: number) => {
+    onRows(count)
+    setGeneration((n) => n + 1)
+  }
+  const onDeleted = (count: number) => {
+    onRows(-count)
     source.remove(new Set(doomed))
     setMarked(NO_ROWS)
     if (beside?.kind === 'row') setBeside(undefined)
@@ -149,7 +173,9 @@ function Rows({
         <div class="bar">
           <h2>{labelOf(table.table)}</h2>
           {failure === undefined && <Count {...{ table, view, source, size }} />}
-          {isAdmin.value && acting.value && !isSystem(table) && <a href={whyAddress(table)}>Is a row missing?</a>}
+          {isAdmin.value && acting.value && !isSystem(table) && (
+            <a href={whyAddress(table, rowIn(table, view.where))}>Is a row missing?</a>
+          )}
           <span class="row push">
             {canMark && marked.size > 0 && (
               <button type="button" class="danger" onClick={() => setOver('delete')}>
@@ -245,7 +271,7 @@ function Rows({
         <RequestSheet table={table} view={view} timing={source.timing.value} close={() => setBeside(undefined)} />
       )}
       {beside?.kind === 'insert' && (
-        <InsertSheet table={table} onInserted={() => setGeneration((n) => n + 1)} close={() => setBeside(undefined)} />
+        <InsertSheet table={table} onInserted={() => onInserted(1)} close={() => setBeside(undefined)} />
       )}
       {editing && <CellEditor {...{ editing, table, view, onSaved }} close={stopEditing} />}
       {over === 'columns' && (
@@ -266,12 +292,7 @@ function Rows({
       )}
       {over === 'csv-out' && <CsvOut table={table} view={view} close={() => setOver(undefined)} />}
       {typeof over === 'object' && (
-        <CsvIn
-          table={table}
-          dropped={over.file}
-          onInserted={() => setGeneration((n) => n + 1)}
-          close={() => setOver(undefined)}
-        />
+        <CsvIn table={table} dropped={over.file} onInserted={onInserted} close={() => setOver(undefined)} />
       )}
     </div>
   )

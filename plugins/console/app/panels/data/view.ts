@@ -90,6 +90,26 @@ export function keyColumns(table: Table): readonly string[] {
 export const whereOf = (table: Table, row: JsonObject): JsonObject =>
   Object.fromEntries(keyColumns(table).map((name) => [name, { $eq: row[name] }]))
 
+/** Returns the row that a condition names by its key; undefined if it names none. */
+export function rowIn(table: Table, where: JsonObject): JsonObject | undefined {
+  const names = keyColumns(table)
+  const values = names.map((name) => equalTo(where, name))
+  if (names.length === 0 || values.some((value) => value === undefined)) return undefined
+  return Object.fromEntries(names.map((name, i) => [name, values[i] as Json]))
+}
+
+/** Returns the value that a condition compares a column with by `=`. */
+function equalTo(where: JsonObject, name: string): Json | undefined {
+  const found = Object.hasOwn(where, name) ? where[name] : undefined
+  const value = isObject(found) ? found['$eq'] : found
+  if (value !== undefined && value !== null) return value
+  const all = Array.isArray(where['$and']) ? (where['$and'] as readonly Json[]) : []
+  return all.reduce<Json | undefined>(
+    (before, part) => before ?? (isObject(part) ? equalTo(part, name) : undefined),
+    undefined,
+  )
+}
+
 /**
  * Returns the address that explains to an admin whether the caller sees a row, and why.
  * @param row without it, the page asks for the row

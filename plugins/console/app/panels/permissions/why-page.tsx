@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation, useRoute } from 'preact-iso'
 import { labelOf, type Table } from '../../catalog.js'
 import { type Json, type JsonObject, textOf } from '../../json.js'
@@ -136,6 +136,12 @@ function Question({
   readonly asked: Asked
   readonly ask: (asked: Asked) => void
 }) {
+  const form = useRef<HTMLFormElement>(null)
+  // A link led here; a choice of the form above keeps the focus.
+  useEffect(() => {
+    if (asked.key === undefined && document.activeElement === document.body)
+      form.current?.querySelector('input')?.focus()
+  }, [])
   const known = (asked.key ?? {}) as JsonObject
   const names = [...new Set([...table.primary_key, ...Object.keys(known)])]
   const definition = permissionAt({ ...place, action })?.definition
@@ -156,7 +162,7 @@ function Question({
     })
   }
   return (
-    <form class="question" onSubmit={submit}>
+    <form class="question" ref={form} onSubmit={submit}>
       {action !== 'insert' && (
         <div class="row">
           {names.length === 0 && <span>This table has no primary key, so a row cannot be named here.</span>}

@@ -16,7 +16,7 @@ export function Diagram() {
   const { catalog } = useStructure()
   const { query, route } = useLocation()
   const all = useMemo(() => catalog.tables.filter((table) => !isSystem(table)), [catalog])
-  const schemas = useMemo(() => [...new Set(all.map(({ table }) => table.schema))].toSorted(), [all])
+  const schemas = useMemo(() => [...new Set(all.map(({ table }) => table.schema))], [all])
   const [schema, setSchema] = useState('')
   const [search, setSearch] = useState('')
   const [centre, setCentre] = useState(query['table'])

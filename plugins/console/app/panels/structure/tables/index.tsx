@@ -53,7 +53,7 @@ function TableList({ chosen, untracked }: { readonly chosen: string; readonly un
   const existing = catalog.tables.map(({ table }) => labelOf(table))
   const lost = metadata.tables.map(({ table }) => labelOf(refOf(table))).filter((label) => !existing.includes(label))
   const found = catalog.tables.filter((table) => !isSystem(table)).map(({ table }) => labelOf(table))
-  const all = [...new Set([...found, ...lost])].toSorted()
+  const all = [...new Set([...found, ...lost])]
   const shown = all.filter((label) => label.toLowerCase().includes(search.trim().toLowerCase()))
   return (
     <aside class="side" aria-label="Tables">
