@@ -20,6 +20,7 @@ export const COMMAND_NAMES = [
   'migrate',
   'sql',
   'start',
+  'token',
   'track',
   'why',
   'worker',

@@ -216,6 +216,30 @@ ${CONFIG_HELP}`,
     failure: 2,
     run: async (invocation) => (await import('./why.js')).why(invocation),
   },
+  token: {
+    usage:
+      'rowhouse token --role ROLE [--user ID] [--session NAME=VALUE...] [--minutes N] [--issuer I] [--config FILE]',
+    summary: 'print a token for tests, signed with a shared key of the configuration',
+    help: `Signs a token with the key of auth.jwt, if that is a shared one (HS256, HS384 or HS512). Its claims are where the
+configuration expects them, and the server accepts it. Other keys belong to their issuer, which signs its tokens.
+
+  --role ROLE     the role
+  --user ID       the user id, X-Service-User-Id
+  --session N=V   another session variable; may be repeated
+  --minutes N     time until the token expires (default 60)
+  --issuer I      the issuer, if several have shared keys
+${CONFIG_HELP}`,
+    options: {
+      role: config,
+      user: config,
+      session: { type: 'string', multiple: true },
+      minutes: config,
+      issuer: config,
+      config,
+    },
+    words: 0,
+    run: async (invocation) => (await import('./token.js')).token(invocation),
+  },
   lint: {
     usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif [--file FILE]] [--config FILE]',
     summary: 'find likely mistakes in permissions and query templates',

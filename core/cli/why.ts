@@ -66,7 +66,8 @@ function condition(word: string): readonly [string, string | boolean] {
   return [name, value === 'true' || value === 'false' ? value === 'true' : value]
 }
 
-function variable(word: string): readonly [string, string] {
+/** `X-Service-Org=5` is the session variable with the value `5`. */
+export function variable(word: string): readonly [string, string] {
   const [name, value] = pair(word)
   if (!/^x-service-./i.test(name))
     throw new Error(`expected a session variable such as X-Service-Org instead of "${name}"`)

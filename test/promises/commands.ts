@@ -38,6 +38,8 @@ const PROMISES = {
   'why.refused': 'why shows which part of the filter is false, and exits with 1',
   'why.allowed': 'why exits with 0 if the role may',
   'why.error': 'why exits with 2 after an error',
+  'token.accepted': 'token prints a token that the server accepts, wherever the configuration finds claims',
+  'token.mistakes': 'token says what it needs, and prints no token that would be refused',
   'lint.findings': 'lint prints findings and exits with 1',
   'lint.none': 'lint exits with 0 if there are none of its level',
   'advise.index': 'advise proposes the index that a filter needs',
@@ -249,6 +251,73 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     t.match(await rowhouse('metadata diff all.json'), { code: 1, out: /narrower: role clerk/ })
   },
   'metadata.error': command('metadata apply missing.json', { code: 2, err: /missing\.json/ }),
+  'token.accepted': async (t, { rowhouse, write, databaseUrl, must }) => {
+    await must('run_sql', {
+      sql: `create table visit (id int, owner int, body text); insert into visit values (1, 7, 'xy'), (2, 7, 'y'), (3, 8, 'xy')`,
+    })
+    await must('bulk', [
+      { type: 'track_table', args: 'visit' },
+      permit('visit', { columns: ['id'], filter: { owner: 'X-Service-User-Id', body: { $like: 'X-Service-Like' } } }),
+    ])
+    const shapes = [
+      {},
+      { namespace: 'claims', format: 'stringified_json' },
+      { namespacePath: '/app/claims', allowedRoles: '/realm_access/roles', variables: { 'X-Service-User-Id': '/sub' } },
+      { namespacePath: '', defaultRole: '/app/role' },
+    ]
+    const jwt = shapes.map((claims, i) => ({
+      algorithms: [i === 1 ? 'HS512' : 'HS256'],
+      key: `a shared key for the tests of tokens, ${i}`,
+      issuer: `i${i}`,
+      audience: 'shop',
+      claims,
+      ...(i === 3 && { header: 'X-Token' }),
+    }))
+    await write('tokens.json', { auth: { jwt } })
+    const server = await testServer(t, { databaseUrl, config: { auth: { jwt } } })
+    for (const i of shapes.keys()) {
+      const line = `token --role user --user 7 --session X-Service-Like=x% --issuer i${i} --config tokens.json`
+      const { code, out, err } = await rowhouse(line)
+      t.match({ code, err }, { code: 0, err: '' })
+      const response = await fetch(`${server.url}/v1/query`, {
+        method: 'POST',
+        headers: i === 3 ? [['X-Token', out.trim()]] : [['Authorization', `Bearer ${out.trim()}`]],
+        body: '{"type":"count","args":{"table":"visit"}}',
+      })
+      t.same(await response.json(), { count: 1 }, `shape ${i}`)
+    }
+    await must('run_sql', { sql: 'drop table visit', cascade: true })
+  },
+  'token.mistakes': async (t, { rowhouse, write }) => {
+    const key = 'a shared key for the tests of tokens'
+    const mistakes = async (line: string, jwt: unknown, err: RegExp) => {
+      await write('token.json', { auth: { jwt } })
+      t.match(await rowhouse(`token ${line} --config token.json`), { code: 1, out: '', err }, line)
+    }
+    const shared = { algorithms: ['HS256'], key }
+    await mistakes('', shared, /expected --role/)
+    await mistakes('--role user --minutes 0', shared, /expected --minutes to be a positive number/)
+    await mistakes('--role user --minutes soon', shared, /expected --minutes to be a positive number/)
+    await mistakes('--role not:one', shared, /would refuse this token: the token names no roles/)
+    await mistakes('--role user --session Org=1', shared, /expected a session variable/)
+    await mistakes('--role user', { algorithms: ['RS256'], jwksUrl: 'http://127.0.0.1/keys' }, /no shared key/)
+    await mistakes(
+      '--role user',
+      [
+        { ...shared, issuer: 'a' },
+        { ...shared, issuer: 'b' },
+      ],
+      /several .* --issuer \(a, b\)/,
+    )
+    await mistakes(
+      '--role user --issuer c',
+      [
+        { ...shared, issuer: 'a' },
+        { ...shared, issuer: 'b' },
+      ],
+      /the issuer "c"/,
+    )
+  },
   'why.refused': async (t, { rowhouse, must }) => {
     await must('bulk', [permit('person', SELECT)])
     t.match(await rowhouse('why user select person id=2 --user 1'), {
