@@ -15,6 +15,9 @@ export interface TextAnswer {
   /** Defaults to JSON. */
   readonly contentType?: string
 }
+/** Returns a value as an answer, for an operation with a result of its own. */
+export const jsonAnswer = (value: unknown): TextAnswer => ({ kind: 'text', text: JSON.stringify(value) ?? 'null' })
+
 export interface BytesAnswer {
   readonly kind: 'bytes'
   /** Body; text is in UTF-8. */

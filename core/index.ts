@@ -1,5 +1,5 @@
 /** The public API for plugins and providers, including the built-in ones. */
-export type { Answer, RowStream } from './answer.js'
+export { type Answer, jsonAnswer, type RowStream } from './answer.js'
 export type { Editor } from './catalog/editor.js'
 export { definitionFor, type InheritedRoles, permissionsFor } from './catalog/inherited-role.js'
 export type { PermissionRow, PermissionType, TrackedTable } from './catalog/metadata.js'

@@ -1,4 +1,4 @@
-import { type Data, isAdmin, type Operation, permissionRole, roleName } from 'rowhouse'
+import { type Data, isAdmin, jsonAnswer, type Operation, permissionRole, roleName } from 'rowhouse'
 import {
   type Catalog,
   type Column,
@@ -29,7 +29,7 @@ export function describeOperation(data: Data): Operation {
       if (isAdmin(call.session)) {
         const comments = await data.query<Comment>(COMMENTS, [], call.transaction)
         const found = describeNames(names, role, new Map(comments.map((each) => [keyOf(each, each.column), each.text])))
-        return { kind: 'text', text: JSON.stringify({ ...found, roles: rolesIn(catalog) }) }
+        return jsonAnswer({ ...found, roles: rolesIn(catalog) })
       }
       const byNames = known.get(catalog) ?? new Map<Names, string>()
       known.set(catalog, byNames)

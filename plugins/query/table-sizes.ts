@@ -1,4 +1,4 @@
-import { type Call, type Data, type Operation, ServiceError } from 'rowhouse'
+import { type Call, type Data, jsonAnswer, type Operation, ServiceError } from 'rowhouse'
 import { compareTables, tableKey, type TableRef } from 'rowhouse/plan'
 import { liftCount } from './lift/reads.js'
 import { PLANNER } from './lift/shape.js'
@@ -69,7 +69,7 @@ export function tableSizesOperation(data: Data): Operation {
         bytes: size.bytes,
         index_bytes: size.index_bytes,
       }))
-      return { kind: 'text', text: JSON.stringify({ tables }) }
+      return jsonAnswer({ tables })
     },
   }
 }
