@@ -122,7 +122,7 @@ export class NestedWrite<Conflict> {
       if (filled.length === 0) continue
       const place: Place = (i) => (entries[i] as Entry).place()
       const children = await this.level(remote, filled, [], inside, path, place, conflict, determined)
-      if (isFound(remote)) await this.check(children, inside, path, conflict)
+      await this.check(remote, children, inside, path, conflict)
     }
   }
 
@@ -179,7 +179,7 @@ export class NestedWrite<Conflict> {
           (i) => (entries[i] as Entry).place(),
           theirs,
         )
-        await this.check(parents, inside, path, theirs)
+        await this.check(remote, parents, inside, path, theirs)
         parents.forEach((parent, i) => {
           const { of } = entries[i] as Entry
           const target = own[of] as JsonObject
@@ -235,14 +235,10 @@ export class NestedWrite<Conflict> {
   /** Writes rows, those with the same keys in one statement. The result has the order of the rows, unless rows were skipped. */
   private async writeAll(to: Target<Conflict>, rows: readonly JsonObject[]): Promise<readonly Written[]> {
     const { table, link, via, path, place, conflict } = to
-    const checked = via.length > 0 && link.length === 0 && !isFound(table)
-    const step = { ...(checked ? {} : { phase: 'write' as const }), link, via, conflict }
+    const step = { phase: 'write', link, via, conflict } as const
     const run = async (part: Rows, placed: Place): Promise<readonly Written[] | undefined> => {
       const text = await withPlace(this.step(step, part, undefined, path), placed)
-      if (text === undefined) return undefined
-      const answer = parseJson(text, NO_LIMITS)
-      if (!checked) return answer as Written[]
-      return Array.from({ length: (answer as { affected_rows: number }).affected_rows }, () => ({}))
+      return text === undefined ? undefined : (parseJson(text, NO_LIMITS) as Written[])
     }
     const sent = rowsOf(rows as Json[], path)
     const written: Written[] = []
@@ -272,14 +268,18 @@ export class NestedWrite<Conflict> {
     return via.length > 0 ? conflict !== undefined : this.front.conflicts
   }
 
-  /** @param conflict after which the rules of updates apply to rows that existed already */
+  /**
+   * Checks rows, unless they were checked as they were written.
+   * @param conflict after which the rules of updates apply to rows that existed already
+   */
   private async check(
+    table: Table,
     written: readonly Written[],
     via: readonly string[],
     path: string,
     conflict: Conflict | undefined,
   ): Promise<void> {
-    if (isAdmin(this.call.session)) return
+    if (isAdmin(this.call.session) || !isFound(table)) return
     await this.step({ phase: 'look', link: [], via, conflict }, stringifyJson(written as Json[]), undefined, path)
   }
 

@@ -41,6 +41,7 @@ import {
   type Rule,
   type TableRef,
   TRUE,
+  type Step,
   type Update,
   type Write,
 } from './ir.js'
@@ -431,7 +432,8 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
         ...update.set,
         ...writtenAt('$.args.$set', permission.set).map((preset) => ({ kind: 'set' as const, ...preset })),
       ],
-      where: targets(permission, update.where, table, changes.length > 0),
+      where: targets(permission, update.where, table, changes.length > 0 || update.within !== undefined),
+      within: within(update.within, table),
       check: permission.check === undefined ? TRUE : filter(permission.check),
       related: update.related?.map(write),
       refusal: refusal('update', table),
@@ -447,10 +449,14 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     if (!permission) throw permissionDenied('delete is not allowed', '$.args.table')
     return {
       ...remove,
-      where: targets(permission, remove.where, table),
+      where: targets(permission, remove.where, table, remove.within !== undefined),
+      within: within(remove.within, table),
       returning: remove.returning && returning(remove.returning, table),
     }
   }
+
+  const within = (rows: Step['within'], table: Table): Step['within'] =>
+    rows && { ...rows, ...linked(rows, catalog.tables.get(tableKey(rows.table)), table) }
 
   const write = (write: Write): Write => {
     switch (write.kind) {

@@ -522,7 +522,7 @@ export interface Preset {
 export interface Step {
   /**
    * Absent: writes, checks and returns. `write` only writes and returns the keys of the rows as JSON; `look` checks
-   * those rows and returns the result, so that it sees what was written in between.
+   * those rows and returns the result, so that it sees what was written in between. Rows without a key are checked by `write`.
    */
   readonly phase?: 'write' | 'look'
   /** Additional columns that `write` returns for the server's own use: `l0`, `l1`, ... */
@@ -530,10 +530,13 @@ export interface Step {
   /** Number of rows of other tables to add to the affected ones. */
   readonly alsoAffected?: Operand
   /** Restricts an update or delete to rows that join with the rows in a slot: the result of another `write`. */
-  readonly within?: {
+  readonly within?: Joined & {
     readonly slot: number
-    /** Columns, with the index and the type of the `link` that they equal. */
-    readonly on: readonly { readonly name: string; readonly link: number; readonly type: SqlType }[]
+    /** Table of those rows, and how to find them again for `links`. */
+    readonly table: TableRef
+    readonly key: RowKey
+    /** For each pair of `on`, the index of the outer column in `link`, and its type. */
+    readonly types: readonly { readonly link: number; readonly type: SqlType }[]
   }
   /** Writes of related rows. They make a request that needs several steps, and nothing is compiled. */
   readonly related?: readonly Write[]

@@ -1,6 +1,6 @@
 import type { Table } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
-import type { Step } from './ir.js'
+import type { RowKey, Step } from './ir.js'
 import type { Names } from './names.js'
 import { INT8 } from './operators.js'
 import { rowKey } from './rows.js'
@@ -31,22 +31,36 @@ export const tableOfStep = ({ via }: NestedStep, table: Table, names: Names, pat
 export function planStep(step: NestedStep, root: Table, names: Names, path: string): Step {
   const { phase, link, via, others, within } = step
   const table = tableOfStep(step, root, names, path)
-  if (rowKey(table, true).kind === 'none' && (phase === 'look' || (phase === 'write' && !link?.length))) {
-    throw unexpectedPayload(`"${table.name}" has no key by which to find the rows that related rows belong to`, path)
-  }
-  const joined = () => {
-    const outer = tableOfStep({ via: via.slice(0, -1) }, root, names, path)
-    const { on } = names.relationship(outer, via.at(-1) as string, path).relationship
-    return on.map(([column, name], i) => {
-      const type = outer.columnsByName.get(column)?.type
-      if (!type) throw new Error(`"${outer.name}" has no column "${column}"`)
-      return { name, link: within?.links[i] as number, type }
-    })
-  }
+  // Related rows without a key are checked as they are written. Those of the request are looked at again.
+  if (phase === 'look' || (phase === 'write' && via.length === 0)) keyFor(table, true, path)
   return {
     phase,
     link,
     alsoAffected: others === undefined ? undefined : { kind: 'value', slot: others, type: INT8, path },
-    within: within && { slot: within.slot, on: joined() },
+    within: within && planWithin(within, via, root, names, path),
   }
+}
+
+function keyFor(table: Table, inserted: boolean, path: string): RowKey {
+  const key = rowKey(table, inserted)
+  if (key.kind !== 'none') return key
+  throw unexpectedPayload(`"${table.name}" has no key by which to find the rows that related rows belong to`, path)
+}
+
+function planWithin(
+  { slot, links }: Required<NestedStep>['within'],
+  via: NestedStep['via'],
+  root: Table,
+  names: Names,
+  path: string,
+): Step['within'] {
+  const outer = tableOfStep({ via: via.slice(0, -1) }, root, names, path)
+  const { on } = names.relationship(outer, via.at(-1) as string, path).relationship
+  const types = on.map(([column], i) => {
+    const type = outer.columnsByName.get(column)?.type
+    if (!type) throw new Error(`"${outer.name}" has no column "${column}"`)
+    return { link: links[i] as number, type }
+  })
+  const { schema, name } = outer
+  return { slot, table: { schema, name }, key: keyFor(outer, false, path), on, types }
 }

@@ -135,7 +135,10 @@ function emitDelete(write: Delete): Statement {
   return printer.statement(answer(printer, sql`with w as (${written})`, seen, sql`w`))
 }
 
-/** Prints the first of two statements: writes, and returns the number of rows and their keys as JSON text. */
+/**
+ * Prints the first of two statements: writes, and returns the keys of the rows as JSON text. Rows without a key are
+ * checked here, as no other statement finds them.
+ */
 function emitKeys(write: Insert | Update): Statement {
   const printer = new Printer()
   const t = printer.alias()
@@ -147,10 +150,16 @@ function emitKeys(write: Insert | Update): Statement {
     const met = sql`select ${join(keys, sql`, `)} from ${tableText(write.table)} ${t}${matching(write, printer, t)}${lock}`
     return printer.statement(sql`with w as (${met}) select pg_catalog.array_to_json(array(select w from w))::text`)
   }
-  const fresh = sql`(${t}.xmax = 0) as fresh`
-  const upsert = write.kind === 'insert' && write.onConflict?.action === 'update' && !isPartitioned(write.key)
-  const written = sql`${change(write, printer, t)} returning ${join(upsert ? [...keys, fresh] : keys, sql`, `)}`
-  return printer.statement(sql`with w as (${written}) select pg_catalog.array_to_json(array(select w from w))::text`)
+  const isUpsert = write.kind === 'insert' && write.onConflict?.action === 'update'
+  if (isUpsert && write.key.kind !== 'none' && !isPartitioned(write.key)) keys.push(sql`(${t}.xmax = 0) as fresh`)
+  const after = afterwards(write)
+  const check = write.key.kind === 'none' ? checkText(printer, t, after) : undefined
+  if (check) keys.push(sql`${check} as ok`)
+  const written = sql`${change(write, printer, t)} returning ${keys.length > 0 ? join(keys, sql`, `) : sql`1 as one`}`
+  const body = sql`pg_catalog.array_to_json(array(select w from w))::text`
+  if (!check) return printer.statement(sql`with w as (${written}) select ${body}`)
+  const message = messageOf(after, printer)
+  return printer.statement(sql`with w as (${written}) select ${unlessRefused(REFUSED, message, body)}`)
 }
 
 /** Prints the second of two statements: finds the rows by key, checks them, and returns the result. */
@@ -205,7 +214,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     expressions,
     checked: check !== undefined,
     filtered,
-    message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
+    message: check ? messageOf(after, printer) : sql``,
     keys,
     names,
     answer: after.answer ?? [COUNT, ...(returning ? [ROWS] : [])],
@@ -237,13 +246,18 @@ function checkText(printer: Printer, t: Sql, { check, updatedCheck }: Check, fre
 function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   const body = answerBody(printer, seen, counted)
   if (!seen.checked) return sql`${withs} select ${body}`
-  const refused = sql`exists (select 1 from w where ok is not true)`
   // A row that was not found again is unchecked: a trigger has moved it.
   const failing = seen.found
-    ? sql`(${refused} or (select pg_catalog.count(*) from w) <> (select pg_catalog.count(*) from ${counted}))`
-    : refused
-  return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
+    ? sql`(${REFUSED} or (select pg_catalog.count(*) from w) <> (select pg_catalog.count(*) from ${counted}))`
+    : REFUSED
+  return sql`${withs} select ${unlessRefused(failing, seen.message, body)}`
 }
+
+const REFUSED = sql`exists (select 1 from w where ok is not true)`
+const unlessRefused = (failing: Sql, message: Sql, body: Sql): Sql =>
+  sql`case when ${failing} then svc_catalog.svc_refuse(${message}) else ${body} end`
+const messageOf = ({ message }: Afterwards, printer: Printer): Sql =>
+  printer.params.operand({ kind: 'const', value: message, type: TEXT })
 
 function answerBody(printer: Printer, { answer, keys, names, filtered, alsoAffected }: Seen, counted: Sql): Sql {
   const rowsOf = (from?: number, end?: number) => {
@@ -286,21 +300,36 @@ function change(write: Insert | Update, printer: Printer, t: Sql): Sql {
   return sql`update ${tableText(write.table)} ${t} set ${set}${matching(write, printer, t)}`
 }
 
-/**
- * Prints the condition of an update or delete, `t0."rev"::text collate "C" = $1::text` for `expected`, and
- * `exists (select 1 from json_to_recordset(...) ...)` for `within`.
- */
+/** Prints the condition of an update or delete, and `t0."rev"::text collate "C" = $1::text` for `expected`. */
 function matching({ where, expected, within }: Update | Delete, printer: Printer, t: Sql): Sql {
   const conditions = [printer.condition(where, t)]
   if (expected) conditions.push(sql`${version(expected, t)} = ${printer.params.operand(expected.to)}`)
   if (!within) return printer.where(conditions)
-  const { slot, on } = within
-  const written = printer.params.place({ kind: 'written', slot })
-  const types = on.map(({ link, type }) => sql`${alias('l', link)} ${typeText(type)}`)
-  const joined = on.map(({ name, link }) => sql`p.${alias('l', link)} = ${t}.${ident(name)}`)
-  const rows = sql`pg_catalog.json_to_recordset(${written}::json) as p(${join(types, sql`, `)})`
-  return printer.where([...conditions, sql`exists (select 1 from ${rows} where ${join(joined, sql` and `)})`])
+  return printer.where([...conditions, belongs(within, printer, t)])
 }
+
+/**
+ * Prints whether a row belongs to one of those that another statement wrote. Only `links` need these rows themselves:
+ * `exists (select 1 from pg_catalog.json_to_recordset($2::json) as p(k0 int4, l0 int4) join "hub" t1 on t1."id" = p.k0 where ...)`
+ */
+function belongs({ slot, table, key, on, types, links }: Within, printer: Printer, t: Sql): Sql {
+  const written = printer.params.place({ kind: 'written', slot })
+  const columns = types.map(({ link, type }) => sql`${alias('l', link)} ${typeText(type)}`)
+  const joined = on.map(
+    ([, name], i) => sql`p.${alias('l', (types[i] as Within['types'][number]).link)} = ${t}.${ident(name)}`,
+  )
+  if (!links) {
+    const rows = sql`pg_catalog.json_to_recordset(${written}::json) as p(${join(columns, sql`, `)})`
+    return sql`exists (select 1 from ${rows} where ${join(joined, sql` and `)})`
+  }
+  const keys = keyColumns(key)
+  const outer = printer.alias()
+  const found = keys.map(({ name }, i) => sql`${outer}.${name} = p.${alias('k', i)}`)
+  const all = [...keys.map(({ type }, i) => sql`${alias('k', i)} ${type}`), ...columns]
+  const rows = sql`pg_catalog.json_to_recordset(${written}::json) as p(${join(all, sql`, `)}) join ${tableText(table)} ${outer} on ${join(found, sql` and `)}`
+  return sql`exists (select 1 from ${rows} where ${join([...joined, printer.linked(links, outer, t)], sql` and `)})`
+}
+type Within = Required<Update>['within']
 
 function assignment(each: Assignment, printer: Printer, t: Sql): Sql {
   const column = ident(each.column)
@@ -329,7 +358,7 @@ function assignment(each: Assignment, printer: Printer, t: Sql): Sql {
 
 /**
  * Prints an insert. Rows are sent as one JSON text, so that any number of rows shares a plan:
- * `insert into "t" as t0 ("a") select r0 from rows from (json_to_recordset($1::json) as ("a" int4)) with ordinality as
+ * `insert into "t" as t0 ("a") select r0 from rows from (pg_catalog.json_to_recordset($1::json) as ("a" int4)) with ordinality as
  * r(r0, ord) order by ord`
  */
 function insert(write: Insert, printer: Printer, t: Sql): Sql {

@@ -12,6 +12,7 @@ import {
   isGeo,
   isLongName,
   type Joined,
+  type Link,
   type Masks,
   type Opaque,
   operatorsIn,
@@ -482,11 +483,15 @@ export class Printer {
   /** Prints the conditions on rows that are joined. Those of requests are evaluated on rows that belong together only. */
   private joined({ on, links }: Joined, outer: Sql, inner: Sql, where: Sql): readonly Sql[] {
     const joins = on.map(([left, right]) => sql`${inner}.${ident(right)} = ${outer}.${ident(left)}`)
-    if (!links) return [...joins, where]
+    return [...joins, links ? sql`case when ${this.linked(links, outer, inner)} then ${where} end` : where]
+  }
+
+  /** Prints whether the role may know that two rows belong together. */
+  linked(links: readonly Link[], outer: Sql, inner: Sql): Sql {
     const either = links.map(
       (link) => sql`${this.condition(link.outer, outer)} and ${this.condition(link.inner, inner)}`,
     )
-    return [...joins, sql`case when ${join(either, sql` or `)} then ${where} end`]
+    return sql`(${join(either, sql` or `)})`
   }
 
   private order(order: OrderBy, t: Sql): Sql {

@@ -11,6 +11,8 @@ const PROMISES = {
   'inherit.graphql': 'columns that some rows lack are nullable in GraphQL, and pages by them are complete',
   'inherit.no-limit': 'a part without a limit gives none',
   'inherit.relationships': 'rows are joined by a cell that is null for the role only where one of its parts sees both',
+  'inherit.related-writes':
+    'updates and deletes of related rows concern those that the role may know to belong to their row',
   'inherit.foreign-keys': 'foreign keys that are visible in some rows only tell nothing of the others',
   'inherit.limit': 'the largest limit of the parts applies, and aggregates need all of them',
   'inherit.inherited': 'an admin sees what roles inherit, from which roles, and which cells are null in some rows',
@@ -212,6 +214,51 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { ...oncology, visits: [], visits_aggregate: { aggregate: { count: 0 } } },
       { ...cardiology, visits: [{ id: 8 }], visits_aggregate: { aggregate: { count: 1 } } },
     ])
+  },
+  'inherit.related-writes': async (t, server) => {
+    await magazine(server)
+    await server.must('run_sql', {
+      sql: `create table nurse (id int primary key, n int default 0); insert into nurse values (1), (2);
+        create table shift (id int primary key, patient int, nurse int references nurse, n int default 0);
+        insert into shift values (7, 1, 1), (8, 2, 2), (9, 3, 1)`,
+    })
+    const mine = { patient: 'X-Service-User-Id' }
+    await server.must('bulk', [
+      track('nurse'),
+      track('shift'),
+      relationTo('shift', 'by', 'object', 'nurse'),
+      relationTo('nurse', 'shifts', 'array', { table: 'shift', column: 'nurse' }),
+      permit('select', 'shift', 'desk', { columns: ['id'], filter: {} }),
+      permit('select', 'shift', 'patient', { columns: ['id', 'nurse'], filter: mine }),
+      permit('select', 'nurse', 'patient', { columns: ['id'], filter: {} }),
+      permit('select', 'shift', 'ward', { columns: ['id'], filter: { id: { $ne: 9 } } }),
+      permit('select', 'nurse', 'ward', { columns: ['n'], filter: {} }),
+      permit('update', 'shift', 'cleaner', { columns: ['n'], filter: {} }),
+      permit('update', 'nurse', 'cleaner', { columns: ['n'], filter: {} }),
+      permit('delete', 'shift', 'cleaner', { filter: {} }),
+      inherit('both', 'desk', 'patient', 'cleaner'),
+      inherit('three', 'both', 'ward'),
+      inherit('two', 'patient', 'cleaner'),
+    ])
+    const write = async (role: string, table: string, id: number, $set: object) => {
+      const as = { role, variables: { 'x-service-user-id': '2' } }
+      const { status, body } = await server.query('update', { table, where: { id }, $set }, as)
+      return status === 200 ? body.affected_rows - 1 : body
+    }
+    const all = { where: {} }
+    const each = (role: string, name: string, table: string, ...ids: readonly number[]) =>
+      Promise.all(ids.map((id) => write(role, table, id, { [name]: { update: { ...all, $set: { n: 1 } } } })))
+
+    t.same(await each('both', 'by', 'shift', 7, 8, 9), [0, 1, 0])
+    t.same(await each('three', 'by', 'shift', 7, 8, 9), [1, 1, 0])
+    t.same(await each('both', 'shifts', 'nurse', 1, 2), [0, 1])
+    t.same(await each('three', 'shifts', 'nurse', 1, 2), [1, 1])
+    t.same(await each('two', 'shifts', 'nurse', 1, 2), [0, 1], 'rows that it may not select')
+    t.same(await write('both', 'nurse', 1, { n: 5, shifts: { delete: all } }), 0)
+    t.same(await write('two', 'nurse', 1, { shifts: { delete: all } }), 0)
+    const deep = { shifts: { update: { ...all, $set: { by: { update: { ...all, $set: { n: 2 } } } } } } }
+    t.same([await write('both', 'nurse', 1, deep), await write('both', 'nurse', 2, deep)], [0, 2])
+    t.same(await write('three', 'nurse', 1, { shifts: { delete: all } }), 1)
   },
   'inherit.foreign-keys': async (t, server) => {
     await magazine(server)

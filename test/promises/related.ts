@@ -21,7 +21,8 @@ const PROMISES = {
   'insert.skipped': 'a row that a trigger skips may have no related rows',
   'insert.joined-twice': 'two relationships may determine a column, with the same value',
   'insert.inherited': 'rows of a table that others inherit from are not confused with theirs',
-  'insert.view': 'rows of a view can be related rows; they have no key, so they have no related rows themselves',
+  'insert.view':
+    'rows of a view can be related rows, also in the middle, and are checked at once; those of the request have a key',
   'insert.role': 'each insert needs its own permission, check and presets, and the outer check sees the related rows',
   'update.delete': 'delete removes the related rows that meet its condition',
   'update.update': 'update changes the related rows that meet its condition, several times in the order given',
@@ -66,6 +67,7 @@ create view cheap as select id, purchase_id, sku from item;`
 
 const TABLES = ['customer', 'purchase', 'item', 'secret', 'cheap', 'passport', 'badge', 'note', 'part', 'box', 'packed', 'picky', 'picked', 'event', 'visit'] // prettier-ignore
 const USER: As = { role: 'user', variables: { 'x-service-user-id': '7' } }
+const VIEWER: As = { role: 'viewer' }
 const CLERK: As = { role: 'clerk' }
 
 const ITEMS = { name: 'items', columns: ['sku', 'qty'], order_by: ['sku'] }
@@ -364,6 +366,28 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { status: 400, like: { error: /insert check of role "user" on "cheap"/ } },
       USER,
     ),
+    ...[{}, VIEWER].flatMap((as: As): readonly Step[] => [
+      insert([{ note: 'middle', cheaps: { data: [{ sku: 'm', secrets: { data: [{}, {}] } }, { sku: 'n' }] } }], affected(5), as), // prettier-ignore
+      query(
+        'insert',
+        { table: 'secret', objects: [{ cheap: { data: { sku: `first ${as.role}`, purchase_id: 1 } } }] },
+        affected(2),
+        as,
+      ),
+    ]),
+    ...[
+      ['purchase', { note: 'middle', cheaps: { data: [{ sku: 'bad', secrets: { data: [{}] } }] } }],
+      ['secret', { cheap: { data: { purchase_id: 1, sku: 'bad' } } }],
+      ['secret', { cheap: { data: { purchase_id: 1, sku: 'bad', secrets: { data: [{}] } } } }],
+    ].map(([table, row]) =>
+      query(
+        'insert',
+        { table, objects: [row] },
+        { status: 400, like: { error: /insert check of role "viewer" on "cheap"/ } },
+        VIEWER,
+      ),
+    ),
+    count('item', 0, { sku: 'bad' }),
     query(
       'insert',
       { table: 'cheap', objects: [{ purchase_id: 1, sku: 'v', items: { data: [] } }] },
@@ -663,6 +687,8 @@ async function start(t: Test) {
     relate('object', 'secret', 'item', 'item_id'),
     manual('array', 'cheap', 'items', 'item', { id: 'id' }),
     manual('array', 'purchase', 'cheaps', 'cheap', { id: 'purchase_id' }),
+    manual('array', 'cheap', 'secrets', 'secret', { id: 'item_id' }),
+    manual('object', 'secret', 'cheap', 'cheap', { item_id: 'id' }, 'before_parent'),
     relate('object', 'customer', 'passport', { table: 'passport', column: 'customer_id' }),
     relate('object', 'customer', 'badge', { table: 'badge', column: 'id' }),
     manual('object', 'customer', 'papers', 'passport', { id: 'customer_id' }),
@@ -674,6 +700,10 @@ async function start(t: Test) {
     manual('array', 'event', 'visits', 'visit', { id: 'event_id' }),
     permit('user', 'select', 'cheap', { columns: ['id', 'sku'], filter: {} }),
     permit('user', 'insert', 'cheap', { check: { sku: { $ne: 'bad' } } }),
+    ...['purchase', 'cheap', 'secret'].flatMap((table) => [
+      permit('viewer', 'select', table, { columns: ['id'], filter: {} }),
+      permit('viewer', 'insert', table, { check: table === 'cheap' ? { sku: { $ne: 'bad' } } : {} }),
+    ]),
     permit('user', 'select', 'customer', { columns: ['id', 'name'], filter: {} }),
     permit('user', 'select', 'purchase', { columns: ['id', 'note'], filter: {} }),
     permit('user', 'select', 'item', { columns: ['id', 'sku', 'qty'], filter: {} }),
