@@ -218,7 +218,9 @@ export class NestedWrite<Conflict> {
   ): Promise<readonly (Written | undefined)[]> {
     const indices = rows.map((_, i) => i)
     const needed = indices.filter(isNeeded)
-    const mixed = needed.length > 0 && needed.length < rows.length && (this.mayConflict(to) || to.table.ownTransaction)
+    // Partitions, and the tables of views, may have triggers of their own.
+    const maySkip = this.mayConflict(to) || to.table.kind !== 'table' || to.table.ownTransaction
+    const mixed = needed.length > 0 && needed.length < rows.length && maySkip
     const written: (Written | undefined)[] = indices.map(() => undefined)
     const loose: Written[] = []
     for (const part of mixed ? [needed, indices.filter((i) => !isNeeded(i))] : [indices]) {

@@ -59,13 +59,17 @@ create table packed (tenant int, box int, part int, foreign key (tenant, box) re
 create table picky (id serial primary key, n int);
 create function pick() returns trigger language plpgsql as $$ begin if new.n = 0 then return null; end if; return new; end $$;
 create trigger pick before insert on picky for each row execute function pick();
-create table picked (picky_id int references picky);
+create table pickier (id int primary key, n int) partition by range (id);
+create table pickier_1 partition of pickier for values from (0) to (100);
+create trigger pick before insert on pickier_1 for each row execute function pick();
+create view picky_view as select * from picky;
+create table picked (picky_id int);
 create table event (id int primary key, line text);
 create table old_event (at int) inherits (event);
 create table visit (id serial primary key, event_id int);
 create view cheap as select id, purchase_id, sku from item;`
 
-const TABLES = ['customer', 'purchase', 'item', 'secret', 'cheap', 'passport', 'badge', 'note', 'part', 'box', 'packed', 'picky', 'picked', 'event', 'visit'] // prettier-ignore
+const TABLES = ['customer', 'purchase', 'item', 'secret', 'cheap', 'passport', 'badge', 'note', 'part', 'box', 'packed', 'picky', 'pickier', 'picky_view', 'picked', 'event', 'visit'] // prettier-ignore
 const USER: As = { role: 'user', variables: { 'x-service-user-id': '7' } }
 const VIEWER: As = { role: 'viewer' }
 const CLERK: As = { role: 'clerk' }
@@ -308,6 +312,29 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'insert',
       { table: 'picky', objects: [{ n: 0 }, { n: 1, picked: { data: [{}] } }, { n: 2, picked: { data: [] } }] },
       affected(3),
+    ),
+    query(
+      'insert',
+      {
+        table: 'pickier',
+        objects: [
+          { id: 1, n: 0 },
+          { id: 2, n: 1, picked: { data: [{}] } },
+          { id: 3, n: 2 },
+        ],
+      },
+      affected(3),
+    ),
+    query(
+      'insert',
+      {
+        table: 'note',
+        objects: [
+          { id: 0, views: { data: [{}] } },
+          { id: 3, views: { data: [{ picked: { data: [{}] } }] } },
+        ],
+      },
+      affected(4),
     ),
     query(
       'insert',
@@ -696,7 +723,10 @@ async function start(t: Test) {
     manual('object', 'note', 'sooner', 'event', { id: 'id' }, 'before_parent'),
     relate('array', 'box', 'packed', { table: 'packed', columns: ['tenant', 'box'] }),
     relate('object', 'packed', 'part_of', ['tenant', 'part']),
-    relate('array', 'picky', 'picked', { table: 'picked', column: 'picky_id' }),
+    ...['picky', 'pickier', 'picky_view'].map((table) =>
+      manual('array', table, 'picked', 'picked', { id: 'picky_id' }),
+    ),
+    manual('array', 'note', 'views', 'picky_view', { id: 'n' }),
     manual('array', 'event', 'visits', 'visit', { id: 'event_id' }),
     permit('user', 'select', 'cheap', { columns: ['id', 'sku'], filter: {} }),
     permit('user', 'insert', 'cheap', { check: { sku: { $ne: 'bad' } } }),
