@@ -258,7 +258,7 @@ export class NestedWrite<Conflict> {
     const done = [...written.filter((each) => each !== undefined), ...unordered]
     if (done.length !== rows.length && link.length > 0) {
       const because = this.mayConflict(to)
-        ? `on_conflict skipped a row${OTHERS}; set update_columns to update it`
+        ? `on_conflict skipped a row${OTHERS}; it must update a column of that row`
         : `"${table.name}" did not take a row${OTHERS}: a trigger or rule of it skipped it`
       throw serviceError('unexpected-payload', because, path)
     }
