@@ -78,16 +78,15 @@ async function trackAll(edit: Editor, wanted: Wanted, names: ReadonlyMap<string,
   ]
   const remove = edit.inconsistent.map(({ object, reason }) => ({ name: object, reason }))
   const lists = {
-    tables: tables.toSorted(compareTables).map(exportedName),
-    relationships: relationships
-      .toSorted((a, b) => compareTables(a.table, b.table))
-      .map(({ table, name, type, to, using }) => ({
-        table: exportedName(table),
-        name,
-        type,
-        to: exportedName(to),
-        using,
-      })),
+    // Those that the request names stay in its order.
+    tables: (wanted.tables ? tables : tables.toSorted(compareTables)).map(exportedName),
+    relationships: relationships.map(({ table, name, type, to, using }) => ({
+      table: exportedName(table),
+      name,
+      type,
+      to: exportedName(to),
+      using,
+    })),
     functions: functions.toSorted(compareTables).map(exportedName),
     left_out: leftOut,
     not_in_graphql: notInGraphql,
