@@ -150,6 +150,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       const outcome = await catchMalformed(ctx, dialect, async () =>
         run(ctx, dialect, urlRequest(ctx), '$', { readOnly: true }),
       )
+      if (outcome.status === 405) ctx.set('Allow', 'POST')
       respond(ctx, modernAnswer(outcome, type, false))
     })
   }

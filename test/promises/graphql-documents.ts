@@ -145,12 +145,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'get.mutation': [
     get(
       { query: 'mutation { delete_note(where: {}) { affected_rows } }' },
-      { status: 405, like: { data: undefined, errors: [{ message: /POST/ }] } },
+      { status: 405, headers: { allow: 'POST' }, like: { data: undefined, errors: [{ message: /POST/ }] } },
       RESPONSE,
     ),
     get(
       { query: 'mutation { delete_note(where: {}) { affected_rows } }' },
-      { status: 405, like: { data: undefined, errors: [{ message: /POST/ }] } },
+      { status: 405, headers: { allow: 'POST' }, like: { data: undefined, errors: [{ message: /POST/ }] } },
     ),
     counted('note', 1),
   ],
@@ -353,9 +353,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ask('query ($n: Int!) { author(limit: $n) { id } }', invalid(/non-null type/, '$.variables.n'), { variables }),
   ),
   'variable.type': [
-    ...['one', 1.5, 2 ** 63, true].map((n) =>
+    ...['one', 1.5, true].map((n) =>
       ask('query ($n: Int) { author(limit: $n) { id } }', invalid(/Int/, '$.variables.n'), { variables: { n } }),
     ),
+    ask('query ($n: Int) { author(limit: $n, order_by: {id: asc}) { id } }', data({ author: ids(1, 2, 3) }), {
+      variables: { n: 2 ** 31 },
+    }),
+    ask('query ($n: Int) { author(limit: $n) { id } }', invalid(/./, '$.variables.n'), { variables: { n: 2 ** 64 } }),
     ask('query ($n: [Int!]) { author(where: {id: {_in: $n}}) { id } }', invalid(/Int/, '$.variables.n[1]'), {
       variables: { n: [1, null] },
     }),
@@ -686,6 +690,10 @@ export const graphqlDocuments = area('graphql-documents', {
       GraphQL: {
         '`POST /v1/graphql`, `GET` for queries': ['request.parts', 'get.query', 'get.mutation', 'get.page'],
         '`POST /v1/graphql/explain`': ['explain.plan', 'explain.admin'],
+      },
+      '`/v1/graphql`': {
+        'Every variable that a document declares must be used, as the GraphQL specification requires, unless the document has several operations.':
+          'variable.declared',
       },
       Limits: {
         '`maxBytes`': 'limit.bytes',

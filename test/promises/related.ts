@@ -682,7 +682,10 @@ export const related = area('related', {
   pages: {
     'plugins/query/README.md': {
       'Writing related rows': {
-        '`on_conflict` must not skip a row that other rows belong to.': 'insert.conflict-must-not-skip',
+        '`on_conflict` must not skip a row that other rows belong to, nor may a trigger.': [
+          'insert.conflict-must-not-skip',
+          'insert.skipped',
+        ],
       },
     },
   },

@@ -1206,6 +1206,12 @@ export const templates = area('templates', {
   start,
   pages: {
     'plugins/template/README.md': {
+      REST: {
+        'HEAD works for templates that read, and fails with 405 for others, because it must have no effect.': [
+          'rest.head',
+          'rest.other-methods',
+        ],
+      },
       'Operations of `POST /v1/query`': {
         '`create_query_template`': ['create.answer', 'create.admin'],
         '`execute_query_template`': ['execute.answer', 'permission.filter'],
