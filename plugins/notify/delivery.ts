@@ -7,7 +7,7 @@ import type { MessageRecord } from './message-list.js'
 import type { AttemptResult, Outbox } from './outbox.js'
 import type { ProviderChain } from './provider-chain.js'
 import { attemptTimedOut, type ProviderReply } from './provider-reply.js'
-import { describeRecipients, finalState, maybeSent, openRecipients } from './recipients.js'
+import { describeRecipients, finalState, maybeSent, openRecipients, someGotIt } from './recipients.js'
 import { checkSendLimits } from './send-limits.js'
 import type { Suppression } from './suppression.js'
 
@@ -52,7 +52,7 @@ export class Delivery {
     const deadline = new Deadline((this.components.config.queue.leaseSeconds * 1000) / 2, since)
     this.active.add(deadline)
     try {
-      return await this.store(row, await this.attempt(row, deadline, since))
+      return await this.store(row, await this.attempt(afterLosses(row), deadline, since))
     } finally {
       deadline.clear()
       this.active.delete(deadline)
@@ -89,7 +89,9 @@ export class Delivery {
     const only = openRecipients(row.recipients, row.unknown_for !== null)
     // An event has told of the others.
     if (only?.length === 0) return giveUp(row, 'no recipient is left', { provider })
-    const exceeded = await checkSendLimits(message, only, this.components)
+    // While nobody got it, a provider that cannot send to some recipients gets it for all.
+    const reached = someGotIt(row.recipients) ? only : undefined
+    const exceeded = await checkSendLimits(message, reached, this.components)
     if (exceeded) return giveUp(row, exceeded.why, { code: exceeded.code, provider })
     if (row.age > this.components.config.queue.maxAgeSeconds) {
       return giveUp(row, 'too old to send (queue.maxAgeSeconds)', { provider })
@@ -231,6 +233,10 @@ export class Delivery {
     return record
   }
 }
+
+/** Postponed recipients may have got a message that a lost claim was for. */
+const afterLosses = (row: ClaimedMessage): ClaimedMessage =>
+  row.losses === 0 ? row : { ...row, recipients: maybeSent(row.recipients, 'a server claimed it and stored no result') }
 
 type SentReply = Extract<ProviderReply, { readonly kind: 'sent' }>
 

@@ -175,7 +175,10 @@ export class ProviderChain {
     try {
       const receipt = readReceipt(await withGrace(signal, send(signal)), addressed)
       breaker.succeeded()
-      const after = afterAttempt(recipients, addressed, receipt.recipients, { outcome: 'sent', detail: receipt.detail })
+      const after = afterAttempt(recipients, uncertain, addressed, receipt.recipients, {
+        outcome: 'sent',
+        detail: receipt.detail,
+      })
       return { kind: 'sent', receipt, caught: sender.catches === true, recipients: after }
     } catch (thrown) {
       const error = readError(thrown, addressed)
@@ -183,7 +186,8 @@ export class ProviderChain {
       if (error.outcome === 'refused' || (error.outcome === 'retry' && error.recipients?.length)) breaker.succeeded()
       else breaker.failed()
       const rest = { outcome: RECIPIENT_OUTCOMES[error.outcome], detail: error.response ?? error.message }
-      return { kind: 'failed', error, recipients: afterAttempt(recipients, addressed, error.recipients ?? [], rest) }
+      const after = afterAttempt(recipients, uncertain, addressed, error.recipients ?? [], rest)
+      return { kind: 'failed', error, recipients: after }
     }
   }
 

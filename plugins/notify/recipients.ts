@@ -15,11 +15,13 @@ export type Recipients =
 /**
  * Returns the outcomes after an attempt.
  * @param known from earlier attempts
+ * @param uncertain whether an earlier attempt may have sent the message; then all may have got it, unless `known` says more
  * @param addressed whom the provider was to send to
  * @param reported by the provider; `rest` is the outcome of the others
  */
 export function afterAttempt(
   known: Recipients,
+  uncertain: boolean,
   addressed: readonly string[],
   reported: readonly RecipientOutcome[],
   rest: Omit<RecipientOutcome, 'address'>,
@@ -27,8 +29,9 @@ export function afterAttempt(
   if (known === null && reported.length === 0) return null
   const own = byAddress(reported)
   const latest = byAddress(addressed.map((address) => ({ ...(own.get(comparable(address)) ?? rest), address })))
-  if (known === null) return [...latest.values()]
-  return known.map((before) => {
+  if (known === null && !uncertain) return [...latest.values()]
+  const earlier = known ?? addressed.map((address) => ({ address, outcome: 'unknown', detail: '' }) as const)
+  return earlier.map((before) => {
     const after = latest.get(comparable(before.address))
     if (after === undefined) return before
     // A recipient that may have got the mail still may have, whatever a repeated attempt says; a refusal is final.

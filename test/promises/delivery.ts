@@ -45,6 +45,7 @@ const PROMISES = {
   'recipients.synchronous': 'a mail whose caller waited is partly sent if some did not get it, and the answer says who',
   'recipients.none': 'a mail that no recipient got has failed, or is unknown, and the error says who was refused',
   'recipients.unknown': 'if the outcome is unknown, it is unknown for those whom the provider had not rejected',
+  'recipients.may-have': 'a recipient who may have got a mail is not said to have been refused by a later attempt',
   'recipients.whole': 'a provider that cannot send to some recipients never gets a mail that others have got',
   'recipients.failover': 'a recipient that a provider refuses goes to no other',
   'recipients.age': 'a mail whose postponed recipients are too old is partly sent',
@@ -71,9 +72,9 @@ const PAGES = {
     },
     Payloads: {
       '`sent`': 'recipients.synchronous',
-      '`postponed`': ['recipients.synchronous', 'recipients.again'],
-      '`refused`': ['recipients.none', 'recipients.failover'],
-      '`unknown`': 'recipients.unknown',
+      '`postponed`': 'recipients.synchronous',
+      '`refused`': ['recipients.synchronous', 'recipients.none'],
+      '`unknown`': ['recipients.synchronous', 'recipients.may-have'],
     },
     Delivery: {
       '`queued`': 'queue.answer',
@@ -628,6 +629,33 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     t.same(server.second.handed, [])
     server.email.extra = {}
   },
+  'recipients.may-have': async (t, server) => {
+    const { length } = server.second.handed
+    const refusal = sendError('refused', 'no', { recipients: [refused('reader@example.com')] })
+    const later = sendError('retry', 'later', { recipients: [postponed('reader@example.com')] })
+    for (const answers of [[refusal], [later, refusal]]) {
+      server.email.answers.push(unknown(), ...answers)
+      const id = await queue(server)
+      await becomes(server, id, 'unknown')
+      const recipients = [{ address: 'reader@example.com', outcome: 'unknown' }]
+      t.match(await stateOf(server, id), { attempts: answers.length + 1, recipients }, 'of all recipients')
+    }
+    t.equal(server.second.handed.length, length, 'and no other provider gets it')
+
+    server.email.extra = { sendsToSome: true }
+    const lost = { address: 'a@example.com', outcome: 'postponed', detail: '450 later' }
+    for (const [other, state] of [
+      [{ address: 'b@example.com', outcome: 'refused', detail: '550 no' }, 'unknown'],
+      [{ address: 'b@example.com', outcome: 'sent', detail: '250 ok' }, 'partly_sent'],
+    ] as const) {
+      server.email.answers.push(sendError('refused', 'no', { recipients: [refused('a@example.com')] }))
+      const set = `cc = '["b@example.com"]', recipients = '${JSON.stringify([lost, other])}'`
+      const id = await store(server, `${LOST.replace('second', 'first')}, ${set}`)
+      await becomes(server, id, state)
+      t.match(await stateOf(server, id), { recipients: [{ outcome: 'unknown' }, other] }, 'of a claim that was lost')
+    }
+    server.email.extra = {}
+  },
   'recipients.whole': async (t, server) => {
     server.email.handed.length = server.second.handed.length = 0
     const answer = async () => ({ id: 'x', detail: '250 ok', recipients: [postponed('late@example.com')] })
@@ -681,6 +709,16 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     )
     await becomes(server, both, 'partly_sent')
     t.match(await stateOf(server, both), { error_code: 'suppressed' })
+    const { length } = server.second.handed
+    server.email.answers.push(retry())
+    const nobody = await store(
+      server,
+      set([{ ...sent, outcome: 'refused' }, postponed('late@example.com')], 'late@example.com'),
+    )
+    await becomes(server, nobody, 'failed')
+    t.match(await stateOf(server, nobody), { error_code: 'suppressed' }, 'a mail that may go to all is for all')
+    t.equal(server.second.handed.length, length)
+    server.email.answers.length = 0
     server.email.extra = {}
   },
   'recipients.retry': async (t, server) => {
