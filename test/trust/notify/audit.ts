@@ -7,7 +7,7 @@ export interface Version {
   readonly server: string
   /** In milliseconds since 1970; a moment before the commit. */
   readonly at: number
-  readonly state: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown'
+  readonly state: 'queued' | 'sending' | 'sent' | 'partly_sent' | 'caught' | 'failed' | 'unknown'
   readonly claims: number
   readonly provider: string | null
   /** Whether it may have been sent. */

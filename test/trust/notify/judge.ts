@@ -104,6 +104,8 @@ class Story {
         found.push(`it has a reference that the provider did not give it: ${row.provider_id}`)
       }
     }
+    // Each has one recipient, and no provider catches.
+    if (row.state === 'partly_sent' || row.state === 'caught') found.push(`it cannot be ${row.state}`)
     if (row.state === 'failed' && (effects.length > 0 || !this.wasRefused()))
       found.push(`said to have failed: ${this.told()}`)
     if (row.state === 'unknown' && !this.isUnknown()) found.push(`unknown without a reason: ${this.told()}`)
@@ -219,4 +221,4 @@ class Story {
 const MOST_LOSSES = 5
 
 /** Somebody has it now: took it from the queue, or is answering the request that it came with. */
-const isClaim = ({ state, claims }: Version): boolean => state === 'sending' || (state === 'queued' && claims === 0)
+const isClaim = ({ state }: Version): boolean => state === 'sending'

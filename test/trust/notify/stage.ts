@@ -63,7 +63,7 @@ export class Stage {
     await servers.calm()
     // Those whose callers died have a minute, which is not waited for: nobody has them any more.
     await database.query(
-      "update svc_catalog.svc_outbox set next_at = now() where state = 'queued' and mode = 'sync' and next_at > now()",
+      "update svc_catalog.svc_outbox set next_at = now() where state = 'sending' and mode = 'sync' and next_at > now()",
     )
     // What was tried often is tried again late.
     for (
