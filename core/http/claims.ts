@@ -31,8 +31,12 @@ export const isRole = (value: unknown): value is string => typeof value === 'str
  */
 export const rolesOf = (list: readonly unknown[]): readonly string[] => list.filter(isRole)
 
-/** As `rolesOf`, of a list with commas. */
-export const rolesIn = (list: string): readonly string[] => rolesOf(list.split(',').map((role) => role.trim()))
+/**
+ * As `rolesOf`, of a list with commas. None of one with quotes or `\,`: a comma may then be part of a name, as in
+ * `CN=Doe\, admin`, and a piece of a name is no role.
+ */
+export const rolesIn = (list: string): readonly string[] =>
+  /"|\\,/.test(list) ? [] : rolesOf(list.split(',').map((role) => role.trim()))
 
 /**
  * Returns the session variables among claims. Leaves out names that cannot be variables here, and null.

@@ -306,6 +306,13 @@ const CASES: Record<keyof typeof PROMISES, Case<Tokens>> = {
     const list = 'X-Service-Allowed-Roles: my realm, user,read:orders'
     t.match((await whoIs(asked, [gate(), list])).body, { role: 'user', via: 'gateway' })
     t.match(await whoIs(asked, [gate(), 'X-Service-Allowed-Roles: my realm']), MALFORMED)
+    for (const text of ['CN=Doe\\, editor, user', '"a, editor, b", user', 'user, CN=Doe\\,editor,OU=b']) {
+      t.match(await whoIs(asked, [gate(), `X-Service-Allowed-Roles: ${text}`]), MALFORMED, text)
+      webhook.answer = [200, { 'X-Service-Allowed-Roles': text }]
+      t.match(await whoIs(asked, []), { status: 401, body: INVALID }, `a comma in a name: ${text}`)
+    }
+    const ofDomain = 'X-Service-Allowed-Roles: CORP\\editor, user'
+    t.match((await whoIs(asked, [gate(), ofDomain])).body, { role: 'user' }, 'a backslash alone separates nothing')
   },
   'variables.values': async (t, { asked, webhook, ...server }) => {
     const sources: Record<string, (value: unknown) => ReturnType<typeof whoIs>> = {
