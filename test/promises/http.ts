@@ -44,6 +44,7 @@ const PROMISES = {
   'request.version': 'another version of HTTP than 1.1 and 1.0 is a 505',
   'request.coding': 'a transfer coding other than chunked is a 501, or a 400 where the body has no end',
   'request.expect': 'Expect is 100-continue or a 417',
+  'expect.unread': 'bytes after a request that got its status before its body was asked for are never another request',
   'expect.judged': 'with Expect, the body is asked for when it is read, and a refused request gets its status at once',
 
   'headers.many': 'more than http.maxHeaders headers are a 431, on every path',
@@ -116,6 +117,16 @@ async function expecting(url: string, head: string, body: string) {
   }
   socket.destroy()
   return { statuses, last: text.slice(text.lastIndexOf('HTTP/1.1 ')) }
+}
+
+/** Sends bytes at once. @returns the statuses that came before the server closed the connection */
+async function statusesUntilEnd(url: string, bytes: string): Promise<readonly number[]> {
+  const socket = connect({ host: '127.0.0.1', port: Number(new URL(url).port) })
+  let text = ''
+  socket.on('error', () => {}).write(bytes)
+  socket.setEncoding('latin1').on('data', (chunk: string) => (text += chunk))
+  await once(socket, 'close')
+  return [...text.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map((found) => Number(found[1]))
 }
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
@@ -548,6 +559,26 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       headers: { 'x-service-admin-secret': ADMIN_SECRET, 'x-service-user-id': '1' },
     })
     t.equal(text.text, file.body)
+  },
+  'expect.unread': async (t, server) => {
+    const next = 'GET /v1/version HTTP/1.1\r\nHost: a\r\n\r\n'
+    const secret = `X-Service-Admin-Secret: ${ADMIN_SECRET}\r\n`
+    for (const [line, lines, status] of [
+      ['POST /v1/query', 'X-Service-Admin-Secret: wrong\r\n', 401],
+      ['POST /v1/query', `${secret}Content-Encoding: gzip\r\n`, 415],
+      ['PUT /v1/file/nothing', `${secret}Content-Type: text/plain\r\nX-Service-User-Id: 1\r\nIf-Match: *\r\n`, 412],
+      ['GET /v1/version', '', 200],
+      ['HEAD /v1/version', '', 200],
+      ['POST /nowhere', '', 404],
+    ] as const)
+      for (const [framing, body] of [
+        [`Content-Length: ${next.length}`, next],
+        ['Content-Length: 9000', next],
+        ['Transfer-Encoding: chunked', `${next.length.toString(16)}\r\n${next}\r\n0\r\n\r\n`],
+      ] as const) {
+        const head = `${line} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n${framing}\r\n${lines}\r\n`
+        t.same(await statusesUntilEnd(server.url, head + body + next), [status], `${line}, ${framing}`)
+      }
   },
   'headers.many': async (t, server) => {
     const { raw } = await httpApp(t, { maxHeaders: 10 })
