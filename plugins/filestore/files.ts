@@ -250,10 +250,11 @@ interface FoundRow extends Omit<StoredFile, 'updatedAt'> {
 
 const VERSION = 'select etag, updated_at as "updatedAt" from svc_catalog.svc_file where file_id = $1'
 
+/** PostgreSQL takes an `unnest` of several arrays for its own, and only without a schema. */
 const reserveText = (owner: OwnerType) => `
 insert into svc_catalog.svc_blob (blob_id, provider, state, leased_until, size, user_id)
 select blob, provider, 'writing', pg_catalog.now() + interval '${LEASE_SECONDS} seconds', size, user_id
-from pg_catalog.unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::${owner}[]) as new (blob, provider, new_file, size, user_id)
+from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::${owner}[]) as new (blob, provider, new_file, size, user_id)
 where new_file is null or not exists (select 1 from svc_catalog.svc_file where file_id = new_file)
 returning blob_id as blob`
 interface NewBlob {
@@ -286,7 +287,7 @@ where blob_id = any($1) and state = 'writing' returning 1`
 /** Stores nothing unless the blob is still `writing`: the bytes of an abandoned one may have been deleted. */
 const storeText = (owner: OwnerType) => `
 with stored as (
-  select * from pg_catalog.unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::${owner}[], $7::text[])
+  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::${owner}[], $7::text[])
     as stored (blob_id, bytes, hex, file_id, content_type, user_id, user_role)
 ), blob as (
   update svc_catalog.svc_blob as blob set state = 'live', size = bytes, sha256 = pg_catalog.decode(hex, 'hex'), leased_until = null

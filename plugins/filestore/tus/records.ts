@@ -187,7 +187,7 @@ where upload_id = $1 and holder = $2 and ${NOT_DURABLE}`
 const APPEND = `
 with new as (
   select blob_id, size, $3::bigint + pg_catalog.sum(size) over (order by n) - size as start
-  from pg_catalog.unnest($4::uuid[], $5::bigint[]) with ordinality as new (blob_id, size, n)
+  from unnest($4::uuid[], $5::bigint[]) with ordinality as new (blob_id, size, n)
 ), blob as (
   select blob_id from svc_catalog.svc_blob where blob_id = any ($4::uuid[]) and state = 'writing' for update
 ), upload as (
