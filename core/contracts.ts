@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import type { AskedServer } from './tracing.js'
 
 /** Kinds of providers. Plugins add kinds by declaration merging on `rowhouse`. */
 export interface ProviderKinds {
@@ -86,6 +87,8 @@ export interface Sms {
 
 /** Members shared by senders of every kind. An absent method or property is a capability that the provider lacks. */
 interface Sender {
+  /** The server that it connects to, for traces. Absent if it connects to none, or with `createApi`, which is traced itself. */
+  readonly server?: AskedServer | undefined
   /**
    * Time in seconds for which the provider deduplicates messages by their `id`. If absent, the caller decides whether
    * to retry a message with an unknown outcome.
@@ -161,6 +164,8 @@ export interface ByteRange {
  * and owner are stored in the database. An absent method is a capability that the store lacks.
  */
 export interface ObjectStore {
+  /** The server that it connects to, for traces. Absent if it connects to none, or with `createApi`, which is traced itself. */
+  readonly server?: AskedServer | undefined
   /**
    * Resolves when the bytes are durable. Fails and stores nothing if the key exists, the body ends early, or `signal`
    * aborts. If the store is unreachable, this and the other methods fail with ServiceError 503 `storage_unavailable`;

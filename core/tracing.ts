@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type * as Api from '@opentelemetry/api'
 import type { Logger } from './log.js'
 
@@ -45,16 +45,20 @@ export interface RequestSpan {
 
 /** Probes ask every few seconds, and say nothing about the clients. */
 const UNTRACED = new Set(['/healthz', '/readyz'])
+const MAX_METHOD = 32
+const MAX_AGENT = 256
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH'])
 
 /**
  * Starts the span of a request, as a part of the trace that its header `traceparent` names.
  * @param route called when it ends
+ * @param client returns what is known of the client and of the address that it used
  * @returns undefined without a tracing SDK, and for health checks
  */
 export function startRequest(
-  { method = '', url, headers }: { method?: string; url?: string; headers: IncomingHttpHeaders },
+  { method = '', url, headers, httpVersion }: Pick<IncomingMessage, 'method' | 'url' | 'headers' | 'httpVersion'>,
   route: Route,
+  client: () => Attributes,
 ): RequestSpan | undefined {
   if (!tracing || UNTRACED.has(url ?? '')) return undefined
   const { context, propagation, trace, SpanKind, SpanStatusCode } = tracing.api
@@ -62,7 +66,13 @@ export function startRequest(
   // An instrumentation of node:http has read the headers already. Baggage would go on to providers.
   const parent = trace.getSpan(active) ? active : propagation.extract(active, headers)
   const known = METHODS.has(method) ? method : '_OTHER'
-  const attributes = { 'http.request.method': known, 'url.scheme': 'http' }
+  const attributes = {
+    ...client(),
+    'http.request.method': known,
+    'http.request.method_original': known === method ? undefined : method.slice(0, MAX_METHOD),
+    'network.protocol.version': httpVersion,
+    'user_agent.original': headers['user-agent']?.slice(0, MAX_AGENT),
+  }
   const span = tracing.tracer.startSpan(known, { kind: SpanKind.SERVER, attributes }, parent)
   const inside = trace.setSpan(propagation.deleteBaggage(parent), span).setValue(routeKey(), route)
   return {
@@ -80,6 +90,8 @@ export function startRequest(
 
 let key: symbol | undefined
 const routeKey = (): symbol => (key ??= tracing!.api.createContextKey('rowhouse route'))
+let innermost: symbol | undefined
+const innermostKey = (): symbol => (innermost ??= tracing!.api.createContextKey('rowhouse innermost'))
 
 /** How a step is traced. */
 export interface Step {
@@ -89,6 +101,8 @@ export interface Step {
   readonly attributes: Attributes
   /** Whether it is also traced outside of requests, as a trace of its own. */
   readonly isRoot?: true
+  /** Whether such a step inside of it has no span of its own, as for a statement that is part of another. */
+  readonly isInnermost?: true
 }
 
 /**
@@ -101,11 +115,14 @@ export function traced<T>(describe: () => Step, run: (note: Note) => T): T {
 }
 const ignore: Note = () => {}
 
-function inSpan<T>({ name, kind, attributes, isRoot }: Step, run: (note: Note) => T): T {
+function inSpan<T>({ name, kind, attributes, isRoot, isInnermost }: Step, run: (note: Note) => T): T {
   const { api, tracer } = tracing!
   if (!isRoot && !api.trace.getActiveSpan()) return run(ignore)
+  const active = api.context.active()
+  if (isInnermost && active.getValue(innermostKey())) return run(ignore)
   const options = { kind: kind ? api.SpanKind.CLIENT : api.SpanKind.INTERNAL, attributes }
-  return tracer.startActiveSpan(name, options, (span) => {
+  const inside = isInnermost ? active.setValue(innermostKey(), true) : active
+  return tracer.startActiveSpan(name, options, inside, (span) => {
     const result = run((more) => span.setAttributes(more))
     // A span that does not end is not exported.
     if (!(result instanceof Promise)) return result
@@ -147,15 +164,29 @@ export function currentTrace(): { readonly traceparent: string; readonly route: 
   return { traceparent: `00-${span.traceId}-${span.spanId}-01`, route: route?.() }
 }
 
+/** The server that an object asks. */
+export interface AskedServer {
+  readonly address: string
+  readonly port: number
+}
+
 /**
  * Returns an object whose asynchronous methods run in spans named after them.
  * @param name `email` for a span `email.send`
+ * @param server the server that the methods ask, if they ask one
  */
-export function tracedMethods<T extends object>(object: T, name: string, attributes: Attributes): T {
+export function tracedMethods<T extends object>(
+  object: T,
+  name: string,
+  given: Attributes,
+  server: AskedServer | undefined,
+): T {
   if (!isTracing()) return object
+  const attributes = server ? { ...given, 'server.address': server.address, 'server.port': server.port } : given
+  const kind = server && { kind: 'client' as const }
   const methods = new Map<string | symbol, unknown>()
   const wrap = (method: (...args: unknown[]) => unknown, property: string) => {
-    const step: Step = { name: `${name}.${property}`, attributes, isRoot: true }
+    const step: Step = { name: `${name}.${property}`, attributes, isRoot: true, ...kind }
     return (...args: unknown[]) => inSpan(step, () => Reflect.apply(method, object, args))
   }
   // The object itself may be frozen, and then no method could be replaced.

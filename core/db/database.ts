@@ -6,6 +6,7 @@ import { limitAnswers, socketOf } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import { connectionTo, hostOf } from './hosts.js'
+import { traceStatements } from './observe.js'
 import { ownsSession } from './prepared.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
@@ -152,6 +153,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
       if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     })
     await client.connect()
+    traceStatements(client, more === SESSION ? config.directUrl : config.url)
     return client
   }
   /** Asks on an idle connection, if there is one, and on one for probes, which it keeps. */
@@ -202,6 +204,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
       socket.once('close', () => connected.delete(socket))
       if (!pooled) ownsSession(client)
       onConnect(client)
+      traceStatements(client, config.url)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })
     const pool = Object.assign(made, { breaker, purpose, waited, waitMs, connected })

@@ -1,6 +1,9 @@
+import { EventEmitter } from 'node:events'
+import type pg from 'pg'
 import { hostUrls } from './hosts.js'
 import type { Metrics } from '../metrics.js'
 import { type Attributes, currentTrace, isTracing, type Step, traced } from '../tracing.js'
+import { type QuerySummary, summaryOf } from './query-summary.js'
 import type { Origin, SlowQueries, Statement } from './slow-queries.js'
 
 /** Where a statement ran: on a pooled connection, on a shared one, or as a cursor. */
@@ -41,27 +44,65 @@ export function createObserver(url: string | undefined, slow: SlowQueries, metri
   }
 }
 
-/** SQL that starts the statements of a kind. */
-const VERBS: Readonly<Record<string, string>> = { insert: 'INSERT', update: 'UPDATE', delete: 'DELETE' }
-/** Maximum length of the SQL in a span. */
-const MAX_TEXT = 8 * 1024
+/** Summaries of the statements of plans. */
+const summaries = new WeakMap<Statement, QuerySummary>()
 
-function stepOf({ text }: Statement, { planner, name, reader }: Origin, lane: LaneName, target: Attributes): Step {
-  const verb = VERBS[reader.kind ?? ''] ?? 'SELECT'
-  return {
-    name: verb,
-    kind: 'client',
-    attributes: {
-      ...target,
-      'db.operation.name': verb,
-      // Values are never part of the SQL.
-      'db.query.text': text.slice(0, MAX_TEXT),
-      'rowhouse.planner': planner,
-      'rowhouse.operation': name?.slice(0, MAX_NAME),
-      'rowhouse.lane': lane,
-    },
-  }
+function stepOf(statement: Statement, { planner, name }: Origin, lane: LaneName, target: Attributes): Step {
+  const known = summaries.get(statement) ?? summaryOf(statement.text)
+  summaries.set(statement, known)
+  return statementStep(target, known, {
+    // Values are never part of the SQL of plans.
+    'db.query.text': statement.text.slice(0, MAX_TEXT),
+    'rowhouse.planner': planner,
+    'rowhouse.operation': name?.slice(0, MAX_NAME),
+    'rowhouse.lane': lane,
+  })
 }
+
+/** Returns the span of a statement. One that is sent for it, such as its cancellation, is part of it. */
+const statementStep = (target: Attributes, { summary, verb, table, text }: QuerySummary, more: Attributes): Step => ({
+  name: summary || 'postgresql',
+  kind: 'client',
+  isInnermost: true,
+  attributes: {
+    ...target,
+    'db.operation.name': verb,
+    'db.collection.name': table,
+    'db.query.summary': summary || undefined,
+    'db.query.text': text,
+    ...more,
+  },
+})
+
+/** Gives each statement of a connection a span, except for those that an observer traces. */
+export function traceStatements(client: pg.ClientBase, url: string | undefined): void {
+  if (!isTracing()) return
+  const target = targetOf(url)
+  const query = client.query.bind(client) as (...args: unknown[]) => unknown
+  client.query = ((...args: unknown[]) => {
+    const [sent] = args as [string | { readonly text?: string }]
+    const text = typeof sent === 'string' ? sent : sent.text
+    if (text === undefined) return query(...args)
+    let result: unknown
+    const ended = traced(
+      () => statementStep(target, summaryOf(text), {}),
+      () => {
+        result = query(...args)
+        return result instanceof EventEmitter ? endOf(result) : result
+      },
+    )
+    if (!(result instanceof EventEmitter)) return ended
+    ;(ended as Promise<unknown>).catch(() => undefined)
+    return result
+  }) as typeof client.query
+}
+
+/** Resolves with the end of one of pg's queries. Its owner handles its errors. */
+const endOf = (query: EventEmitter): Promise<unknown> =>
+  new Promise((resolve, reject) => {
+    query.once('end', resolve)
+    query.once('error', reject)
+  })
 
 /** Returns the attributes of the database. Leaves out user and password. */
 function targetOf(url = ''): Attributes {
@@ -76,6 +117,8 @@ function targetOf(url = ''): Attributes {
 }
 
 const MAX_NAME = 100
+/** Maximum length of the SQL in a span. */
+const MAX_TEXT = 8 * 1024
 
 /**
  * Returns an SQL comment in the format of sqlcommenter, with the trace of the current request and the names of its route

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { ProviderKinds } from '../contracts.js'
 import { messageOf } from '../errors.js'
 import { closeHooks, runWithin } from './lifecycle.js'
-import { tracedMethods } from '../tracing.js'
+import { type AskedServer, tracedMethods } from '../tracing.js'
 import type { LoadedKind, LoadedProvider } from './load.js'
 
 /** Reports that a requested provider is not configured. */
@@ -50,7 +50,7 @@ export function createProviders(
   const make = (title: string, loaded: LoadedProvider): Promise<Closable> => {
     const create = () => loaded.provider.create(loaded.config, contextOf(title)) as Closable | Promise<Closable>
     const instance = runWithin(`provider "${title}"`, 'create', create, timeoutMs).then((made) =>
-      tracedMethods(made, title.split('.', 1)[0]!, { 'rowhouse.provider': title }),
+      tracedMethods(made, title.split('.', 1)[0]!, { 'rowhouse.provider': title }, made.server),
     )
     made.set(loaded, { title, instance })
     // A provider that failed to start is created again on its next use.
@@ -103,5 +103,6 @@ export function createProviders(
 }
 
 interface Closable {
+  readonly server?: AskedServer
   close?(): Promise<void>
 }

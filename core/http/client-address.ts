@@ -64,6 +64,19 @@ export function createProxies(config: Pick<HttpConfig, 'socket' | 'trustedProxie
   }
 }
 
+/**
+ * Returns the root of the URL that the client addressed: from the `Host` header, over HTTP. A trusted proxy says the scheme
+ * in `X-Forwarded-Proto`, and may send another host in `X-Forwarded-Host`.
+ * @returns undefined if these are missing or not valid
+ */
+export function addressedUrl({ headers }: IncomingMessage, isTrusted: boolean): URL | undefined {
+  const scheme = isTrusted ? headers['x-forwarded-proto'] : 'http'
+  const host = (isTrusted && headers['x-forwarded-host']) || headers.host
+  if (!/^https?$/.test(String(scheme)) || !/^[^\s,/@?#]+$/.test(String(host))) return undefined
+  const text = `${String(scheme)}://${String(host)}`
+  return URL.canParse(text) ? new URL(text) : undefined
+}
+
 const peerOf = (req: IncomingMessage): string => plain(req.socket.remoteAddress ?? '')
 
 /** Returns the hops of all header lines in order. */

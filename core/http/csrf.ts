@@ -1,5 +1,6 @@
 import { serviceError } from '../errors.js'
 import type { Session } from '../session.js'
+import { addressedUrl } from './client-address.js'
 import type { Exchange } from './exchange.js'
 
 /**
@@ -30,19 +31,13 @@ export function isSameOrigin(ctx: Asking): boolean {
 }
 
 /**
- * Returns the origin that the client addressed: from the `Host` header, over HTTP. A trusted proxy can set
- * `X-Forwarded-Proto` and `X-Forwarded-Host`.
+ * Returns the origin that the client addressed.
  * @returns undefined when unknown: behind a proxy that is not trusted or sends no `X-Forwarded-Proto`
  */
-function ownOrigin(ctx: Asking): string | undefined {
-  const { req, state } = ctx
-  const forwarded = ctx.get('X-Forwarded-Proto')
+function ownOrigin({ req, state }: Asking): string | undefined {
   const trusted = state.trustsPeer(req)
-  if (!trusted && (forwarded !== '' || state.limits.socket !== undefined)) return undefined
-  const scheme = trusted ? forwarded : 'http'
-  const host = (trusted && ctx.get('X-Forwarded-Host')) || ctx.get('Host')
-  if (!/^https?$/.test(scheme) || !/^[^\s,/@?#]+$/.test(host)) return undefined
-  return URL.canParse(`${scheme}://${host}`) ? new URL(`${scheme}://${host}`).origin : undefined
+  const hidden = req.headers['x-forwarded-proto'] !== undefined || state.limits.socket !== undefined
+  return !trusted && hidden ? undefined : addressedUrl(req, trusted)?.origin
 }
 
 type Asking = Pick<Exchange, 'get' | 'req' | 'state'>

@@ -6,7 +6,7 @@ import type { Logger } from '../log.js'
 import type { KeyedRequest } from '../keyed-request.js'
 import type { Session } from '../session.js'
 import type { Timing } from '../timing.js'
-import { createProxies } from './client-address.js'
+import { addressedUrl, createProxies } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { type Attributes, isTracing, type RequestSpan, startRequest } from '../tracing.js'
 import type { Held, Traffic } from './traffic.js'
@@ -124,7 +124,12 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
     const start = performance.now()
     const sentBefore = req.socket.bytesWritten
     const state = new RequestState(app, requestIdOf(req), clientOf(req))
-    if (isTracing()) state.span = startRequest(req, () => patternOf(state))
+    if (isTracing())
+      state.span = startRequest(
+        req,
+        () => patternOf(state),
+        () => clientAttributes(req, state),
+      )
     traffic.begin()
     // A stream, its limits and its plugins each listen for the end; more listeners than this would be a leak.
     res.setMaxListeners(20)
@@ -172,6 +177,21 @@ const attributesOf = ({ requestId, plugin, session, code }: RequestState, comple
   'rowhouse.code': code,
   'rowhouse.aborted': complete ? undefined : true,
 })
+
+/** Returns what is known of the client, and the address that it used, which trusted proxies forward. */
+function clientAttributes(req: IncomingMessage, state: RequestState): Attributes {
+  const url = (state.trustsPeer(req) && addressedUrl(req, true)) || addressedUrl(req, false)
+  const scheme = url?.protocol.slice(0, -1) ?? 'http'
+  return {
+    'url.scheme': scheme,
+    'server.address': url?.hostname.slice(0, MAX_HOST),
+    'server.port': url && Number(url.port || (scheme === 'https' ? 443 : 80)),
+    'client.address': state.client || undefined,
+  }
+}
+
+/** Maximum length of the name of a host. */
+const MAX_HOST = 253
 
 /** Returns the pattern of the route. The path is unsuitable, because it contains values from clients. */
 function patternOf({ route, context }: RequestState): string | undefined {

@@ -29,6 +29,7 @@ export default defineProvider({
     }
 
     return {
+      server: { address: settings.host, port: settings.port },
       domains: settings.domains,
       sendsToSome: true,
       async send(mail, signal) {

@@ -18,7 +18,7 @@ export default defineProvider({
   config,
   async create(settings, { log }) {
     const { bucket: Bucket, prefix, partBytes, timeoutMs } = settings
-    const { client, reader, s3, Upload, getSignedUrl } = await connect(settings, log)
+    const { client, server, reader, s3, Upload, getSignedUrl } = await connect(settings, log)
     /** Times until which abandoned uploads may still create an object, by key. */
     const unsettled = new Map<string, number>()
     const place = (key: string): string => {
@@ -66,6 +66,7 @@ export default defineProvider({
     }
 
     return {
+      server,
       async put(key, body, signal) {
         const Key = place(key)
         const existing = await ask('put', signal, () => sizeOf(Key, signal))

@@ -25,9 +25,10 @@ export interface Receiver {
 }
 
 /** What kinds of spans there are, by number: OTLP, `trace.proto`. */
+export const INTERNAL = 1
 export const SERVER = 2
 export const CLIENT = 3
-const KINDS = [1, SERVER, CLIENT, 4, 5]
+const KINDS = [INTERNAL, SERVER, CLIENT, 4, 5]
 
 /**
  * Receives traces as OTLP/HTTP with JSON says, and refuses whatever has another shape.

@@ -2,11 +2,12 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { trace as api } from '@opentelemetry/api'
 import { NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node'
 import type { Test } from 'tap'
-import { CLIENT, otlpReceiver, type ReceivedSpan, type Receiver, SERVER } from '../kit/otlp.js'
+import { CLIENT, INTERNAL, otlpReceiver, type ReceivedSpan, type Receiver, SERVER } from '../kit/otlp.js'
 import { area, type Case } from '../kit/promises.js'
 import { type Answered, type As, TEST_FAST, testServer, type TestServer } from '../kit/server.js'
 import { type SqlTap, startSqlTap } from '../kit/sql-tap.js'
 import { type Remote, stubRemote } from '../kit/stitch.js'
+import { summaryOf } from '../../core/db/query-summary.js'
 import { databaseForServer } from '../kit/database.js'
 import { until } from '../kit/until.js'
 
@@ -17,7 +18,11 @@ const PROMISES = {
   'trace.routes': 'spans have the name of the route, and of the template or GraphQL operation, but no path',
   'trace.outbound': 'webhooks and hooks get traceparent and tracestate of the trace, and no baggage',
   'trace.errors': 'the spans of a failed request have the code of PostgreSQL and its own',
-  'trace.providers': 'methods of providers have spans',
+  'trace.providers': 'methods of providers have spans, which name the server that a provider says it asks',
+  'trace.statements':
+    'every statement of a request has a span named after its verb and its tables: those of run_sql, files and other plugins, and of transactions',
+  'trace.client':
+    'the span of a request says who asked, with what, and the address that was used, also behind a trusted proxy',
   'trace.tags': 'database.queryTags adds a comment to the SQL of requests whose trace is recorded, and to no other',
   'trace.unrecorded': 'the traceparent of the caller says whether its trace is recorded; health checks leave no spans',
   'trace.shared': 'traced requests still share connections, unless database.queryTags is on',
@@ -29,6 +34,11 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SHARED = process.env[TEST_FAST] === 'false' ? 'pool' : 'shared'
 const CALLER = 'b7ad6b7169203331'
 const IN = { traceparent: `00-${TRACE}-${CALLER}-01`, tracestate: 'shop=1', baggage: 'user=marker' }
+
+const USER: As = { variables: { 'x-service-user-id': '1' } }
+
+/** Statements of the server's own work, which no request asks for. */
+const UNASKED = /^(listen|select 1$)|pg_stat_activity|svc_message.*for update|svc_upload/s
 
 const select = { table: 'note', columns: ['id'], where: { word: 'marker' }, limit: 1 }
 
@@ -52,18 +62,20 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
       },
     })
     const inside = spans.filter(({ parentSpanId }) => parentSpanId === request?.spanId)
-    t.same(inside.map(({ name }) => name).sort(), ['SELECT', 'compile', 'pool wait'])
+    t.same(inside.map(({ name }) => name).sort(), ['SELECT note', 'compile', 'pool wait'])
     t.match(
       inside.find(({ name }) => name === 'compile'),
       { attributes: { 'rowhouse.planner': 'query', 'rowhouse.by': 'process' } },
     )
     t.match(
-      inside.find(({ name }) => name === 'SELECT'),
+      inside.find(({ name }) => name === 'SELECT note'),
       {
         kind: CLIENT,
         attributes: {
           'db.system.name': 'postgresql',
           'db.operation.name': 'SELECT',
+          'db.collection.name': 'note',
+          'db.query.summary': 'SELECT note',
           'db.query.text': /from "public"."note".*\$1/s,
           'db.namespace': /./,
           'server.address': '127.0.0.1',
@@ -85,7 +97,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
 
     const named = (spans: readonly ReceivedSpan[]) => spans.find(({ kind }) => kind === SERVER)?.name
     const operation = (spans: readonly ReceivedSpan[]) =>
-      spans.find(({ name }) => name === 'SELECT')?.attributes['rowhouse.operation']
+      spans.find(({ name }) => name === 'SELECT note')?.attributes['rowhouse.operation']
     t.equal(named(template), 'GET /v1/template/:name')
     t.equal(operation(template), 'by_word')
     t.equal(named(graphql), 'POST /v1/graphql')
@@ -119,7 +131,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
     )
 
     t.match(
-      spans.find(({ name }) => name === 'INSERT'),
+      spans.find(({ name }) => name === 'INSERT note'),
       { status: 2, attributes: { 'error.type': String, 'db.response.status_code': '23514' } },
     )
     t.match(
@@ -139,7 +151,121 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
 
     t.match(
       receiver.spans.find(({ name }) => name === 'email.send'),
-      { attributes: { 'rowhouse.provider': 'email.memory' } },
+      { kind: INTERNAL, attributes: { 'rowhouse.provider': 'email.memory' } },
+    )
+    // Nothing listens there.
+    const smtp = { host: '127.0.0.1', port: 9, security: 'none' }
+    const config = { providers: { email: { smtp } } }
+    const remote = await testServer(t, {
+      databaseUrl: server.databaseUrl,
+      notify: true,
+      providers: { email: { smtp: new URL('../../providers/email/smtp.js', import.meta.url) } },
+      config,
+    })
+    await remote.must('send_email', { to: 'a@example.com', from: 'a@example.com', sub: 'a', text: 'a' })
+    const ofServer = () => receiver.spans.find(({ attributes }) => attributes['rowhouse.provider'] === 'email.smtp')
+    await until('the mail server was asked', () => ofServer() !== undefined)
+    t.match(ofServer(), { kind: CLIENT, attributes: { 'server.address': '127.0.0.1', 'server.port': 9 } })
+  },
+  'trace.statements': async (t, server) => {
+    const { tap, trace, ask } = server
+    const insert = (id: number) => ({ type: 'insert', args: { table: 'note', objects: [{ id, word: 'marker' }] } })
+    const file = (headers: Record<string, string>) =>
+      server.fetch(
+        '/v1/file/statements',
+        { method: 'PUT', body: 'marker', headers: { ...headers, 'content-type': 'text/plain' } },
+        USER,
+      )
+    const mail = { to: 'marker@example.com', from: 'a@example.com', sub: 'marker', text: 'marker' }
+    const asked: Readonly<Record<string, (headers: Record<string, string>) => Promise<unknown>>> = {
+      bulk: (headers) => ask('bulk', [insert(21), insert(22)], headers),
+      run_sql: (headers) =>
+        ask(
+          'run_sql',
+          { sql: `/* marker */ select word from note n, lines where word = 'marker'; -- marker` },
+          headers,
+        ),
+      'run_sql outside of a transaction': (headers) =>
+        ask('run_sql', { sql: 'vacuum note', no_transaction: true }, headers),
+      track_table: (headers) => ask('track_table', 'lines', headers),
+      'PUT /v1/file': file,
+      'GET /v1/file': (headers) => server.fetch('/v1/file/statements', { headers }, USER),
+      send_email: (headers) => ask('send_email', mail, headers),
+      explain: (headers) => {
+        const body = JSON.stringify({ query: { type: 'select', args: select } })
+        return server.fetch('/v1/query/explain', { method: 'POST', body, headers })
+      },
+      CSV: (headers) => ask('select', { table: 'lines', columns: ['id'] }, { ...headers, accept: 'text/csv' }),
+    }
+    for (const [name, request] of Object.entries(asked)) {
+      const before = new Set(tap.texts)
+      const spans = await trace(async (headers) => t.match(await request(headers), { status: /^2/ }, name))
+      const traced = new Set(spans.map(({ attributes }) => attributes['db.query.text']))
+      const sent = [...tap.texts].filter((text) => !before.has(text) && !UNASKED.test(text))
+      t.same(
+        sent
+          .map((text) => text.replace(/ ?\/\*route=.*$/s, '').slice(0, 8192))
+          .filter((text) => !traced.has(text) && !traced.has(summaryOf(text).text)),
+        [],
+        `${name}: all that was sent is traced`,
+      )
+      const statements = spans.filter(({ attributes }) => attributes['db.system.name'] === 'postgresql')
+      t.ok(statements.length > 0, name)
+      for (const { kind, name: title, attributes } of statements) {
+        t.equal(kind, CLIENT)
+        t.equal(title, attributes['db.query.summary'])
+      }
+      const names = statements.map(({ name: title }) => title)
+      if (name === 'bulk') t.same(names, ['BEGIN', 'INSERT note', 'INSERT note', 'COMMIT'])
+      if (name === 'run_sql') t.ok(names.includes('SELECT note lines'), names.join())
+      if (name === 'PUT /v1/file')
+        t.ok(
+          names.some((title) => title.includes('svc_catalog.svc_')),
+          names.join(),
+        )
+    }
+  },
+  'trace.client': async (t, server) => {
+    const { trace, ask, url } = server
+    const requestOf = async (headers: Record<string, string>, send = ask) => {
+      const spans = await trace((own) => send('select', select, { ...own, ...headers }))
+      return spans.find(({ kind }) => kind === SERVER)
+    }
+    const { hostname, port } = new URL(url)
+    t.match(await requestOf({ 'user-agent': `check/1 ${'x'.repeat(1000)}` }), {
+      attributes: {
+        'url.scheme': 'http',
+        'server.address': hostname,
+        'server.port': Number(port),
+        'client.address': '127.0.0.1',
+        'user_agent.original': `check/1 ${'x'.repeat(248)}`,
+        'network.protocol.version': '1.1',
+        'http.request.method_original': undefined,
+      },
+    })
+    const forwarded = {
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'shop.example',
+      'x-forwarded-for': '203.0.113.7',
+    }
+    t.match(await requestOf(forwarded), { attributes: { 'url.scheme': 'http', 'client.address': '127.0.0.1' } })
+    const behind = await testServer(t, {
+      databaseUrl: server.databaseUrl,
+      config: { http: { trustedProxies: ['127.0.0.1'] } },
+    })
+    const sent: typeof ask = (type, args, headers) => behind.raw(JSON.stringify({ type, args }), {}, headers)
+    t.match(await requestOf(forwarded, sent), {
+      attributes: {
+        'url.scheme': 'https',
+        'server.address': 'shop.example',
+        'server.port': 443,
+        'client.address': '203.0.113.7',
+      },
+    })
+    const other = await trace((headers) => server.fetch('/v1/query', { method: 'PROPFIND', headers }))
+    t.match(
+      other.find(({ kind }) => kind === SERVER),
+      { attributes: { 'http.request.method': '_OTHER', 'http.request.method_original': 'PROPFIND' } },
     )
   },
   'trace.tags': async (t, server) => {
@@ -186,7 +312,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
     const read = (headers: Record<string, string>) =>
       shares.raw(JSON.stringify({ type: 'select', args: select }), {}, headers)
     const laneOf = (spans: readonly ReceivedSpan[]) =>
-      spans.find(({ name }) => name === 'SELECT')?.attributes['rowhouse.lane']
+      spans.find(({ name }) => name === 'SELECT note')?.attributes['rowhouse.lane']
 
     await until('reads share a connection', async () => laneOf(await trace(read)) === SHARED)
     const koa = await trace((headers) => read({ ...headers, accept: 'text/csv' }))
@@ -203,10 +329,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
 const PAGES = {
   'core/http/README.md': {
     Traces: {
-      '`POST /v1/query`': ['trace.request', 'trace.errors'],
+      '`POST /v1/query`': ['trace.request', 'trace.client', 'trace.errors'],
       '`compile`': 'trace.request',
       '`pool wait`': 'trace.request',
-      '`SELECT`, `INSERT`, `UPDATE`, `DELETE`': ['trace.request', 'trace.errors', 'trace.tags'],
+      '`SELECT note`, `INSERT note`, `BEGIN`': ['trace.request', 'trace.errors', 'trace.statements', 'trace.tags'],
       '`email.send`, `storage.get` and other methods of providers': 'trace.providers',
       '`GET authorization webhook`, `GET filestore hook`, `POST the schema "weather"`, requests of providers':
         'trace.outbound',
@@ -257,7 +383,9 @@ async function start(t: Test): Promise<Traced> {
       providers: { email: { default: 'memory', memory: { keep: 10 } } },
     },
   })
-  await server.sql(`create table note (id int primary key, word text check (word <> 'bad marker'))`)
+  await server.sql(
+    `create table note (id int primary key, word text check (word <> 'bad marker')); create table lines (id int)`,
+  )
   await server.must('track_table', 'note')
   await server.must('create_query_template', {
     name: 'by_word',

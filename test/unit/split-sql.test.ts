@@ -1,5 +1,6 @@
 import t from 'tap'
 import { splitSql, type SqlPart } from '../../core/cli/split-sql.js'
+import { summaryOf } from '../../core/db/query-summary.js'
 import fc, { cases } from '../kit/property.js'
 
 const STATEMENTS = [
@@ -122,3 +123,77 @@ function* cut(text: string, sizes: readonly number[]): Generator<string> {
     at += size
   }
 }
+
+/** SQL with its summary, and its text without literals if that is another. `hidden` is a value wherever it stands. */
+const SUMMARIES: readonly (readonly [sql: string, summary: string, text?: string])[] = [
+  ['select * from ledger', 'SELECT ledger'],
+  ['select * from "public"."ledger" as "hidden" where "id" = $1', 'SELECT ledger'],
+  [
+    'SELECT a FROM shop."Led""ger" JOIN LATERAL (select 1 from b) x ON true',
+    'SELECT shop.Led"ger b',
+    'SELECT a FROM shop."Led""ger" JOIN LATERAL (select ? from b) x ON true',
+  ],
+  ['select * from a, b as c, only d left join e using (id)', 'SELECT a b d e'],
+  ['select extract(year from day), trim(both from day) from a where a is distinct from b', 'SELECT a'],
+  [
+    'select * from unnest($1::text[]) as t(x), generate_series(1, 2) g',
+    'SELECT',
+    'select * from unnest($1::text[]) as t(x), generate_series(?, ?) g',
+  ],
+  ['select * from a for update of a', 'SELECT a'],
+  ['insert into a (b, c) values ($1, $2) on conflict (b) do update set c = excluded.c', 'INSERT a'],
+  [
+    'with w as (insert into a (b) select b from c returning *), n(x) as materialized (select 1 from w) select * from w, n',
+    'INSERT a c',
+    'with w as (insert into a (b) select b from c returning *), n(x) as materialized (select ? from w) select * from w, n',
+  ],
+  ['with recursive w as (select id from a union select id from w) select * from w', 'SELECT a'],
+  ['update a set b = c.b from c where a.id = c.id', 'UPDATE a c'],
+  ['delete from only a using b where a.id = b.id', 'DELETE a b'],
+  [
+    'merge into a using b on true when matched then update set c = 1',
+    'MERGE a b',
+    'merge into a using b on true when matched then update set c = ?',
+  ],
+  ['(select 1 from a)', 'SELECT a', '(select ? from a)'],
+  ['begin; set local x = 1', 'BEGIN; SET', 'begin; set local x = ?'],
+  ['begin read only', 'BEGIN'],
+  ['create table if not exists s.a (b int references c)', 'CREATE s.a'],
+  ['create index on a using btree (b)', 'CREATE'],
+  ["alter role x password 'hidden'", 'ALTER', 'alter role x password ?'],
+  [
+    "select 'hid''den', e'hid\\'den', $$hidden$$, $x$hid$$den$x$, u&'hidden', x'1f', -1.5e3, .5 from a",
+    'SELECT a',
+    'select ?, ?, ?, ?, ?, ?, -?, ? from a',
+  ],
+  ['select /* hidden /* hidden */ hidden */ a --hidden\n from b', 'SELECT b', 'select   a  \n from b'],
+  ["hidden from 'x", '', 'hidden from ?'],
+  ["select 'hidden", 'SELECT', 'select ?'],
+  ['select /* hidden', 'SELECT', 'select'],
+  ['', ''],
+]
+
+t.test('a summary of SQL has its verbs and tables, and no values', async (t) => {
+  for (const [sql, summary, text = sql] of SUMMARIES) {
+    const found = summaryOf(sql)
+    t.same({ summary: found.summary, text: found.text }, { summary, text }, sql)
+  }
+  t.match(summaryOf('select * from a'), { verb: 'SELECT', table: 'a' })
+  t.match(summaryOf('select * from a, b'), { verb: 'SELECT', table: undefined })
+  const many = Array.from({ length: 100 }, (_, i) => `table_${i}`)
+  t.match(summaryOf(`select * from ${many.join()}`).summary, /^SELECT table_0 .{200,240} table_\d+$/)
+})
+
+t.test('a summary can be made of any start of any text', async (t) => {
+  const pieces = fc.array(
+    fc.constantFrom(...STATEMENTS, ...SUMMARIES.map(([sql]) => sql), ...GAPS, "'", '"', '$$', '(', ')'),
+  )
+  fc.assert(
+    fc.property(pieces, fc.nat(300), (all, cut) => {
+      const { summary } = summaryOf(all.join('').slice(0, cut))
+      return summary.length <= 255
+    }),
+    { numRuns: cases(300) },
+  )
+  t.pass()
+})

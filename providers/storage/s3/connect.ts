@@ -1,5 +1,5 @@
-import type { S3ClientConfig } from '@aws-sdk/client-s3'
-import type { ProviderContext } from 'rowhouse'
+import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
+import type { ObjectStore, ProviderContext } from 'rowhouse'
 import type { S3Config } from './config.js'
 
 /** Tested versions. */
@@ -16,7 +16,7 @@ const MAX_ATTEMPTS = 3
  * @throws Error when a package or a part of the credentials is missing
  */
 export async function connect(
-  { endpoint, region, pathStyle, accessKeyId, secretAccessKey, connectTimeoutMs, timeoutMs }: S3Config,
+  { bucket, endpoint, region, pathStyle, accessKeyId, secretAccessKey, connectTimeoutMs, timeoutMs }: S3Config,
   log: ProviderContext['log'],
 ) {
   if ((accessKeyId === undefined) !== (secretAccessKey === undefined)) {
@@ -38,8 +38,10 @@ export async function connect(
     expectContinueHeader: false,
   }
   const handler = { connectionTimeout: connectTimeoutMs, logger: log }
+  const client = new s3.S3Client({ ...shared, requestHandler: { ...handler, socketTimeout: timeoutMs } })
   return {
-    client: new s3.S3Client({ ...shared, requestHandler: { ...handler, socketTimeout: timeoutMs } }),
+    client,
+    server: await serverOf(client, bucket, endpoint),
     // Its connections also idle when our own reader is slow.
     reader: new s3.S3Client({
       ...shared,
@@ -49,6 +51,18 @@ export async function connect(
     Upload,
     getSignedUrl,
   }
+}
+
+/** @returns undefined while the region is unknown */
+async function serverOf(
+  { config }: S3Client,
+  Bucket: string,
+  Endpoint: string | undefined,
+): Promise<ObjectStore['server']> {
+  const Region = await config.region().catch(() => undefined)
+  if (Region === undefined) return undefined
+  const { url } = config.endpointProvider({ Region, Bucket, Endpoint, ForcePathStyle: config.forcePathStyle })
+  return { address: url.hostname, port: Number(url.port || (url.protocol === 'http:' ? 80 : 443)) }
 }
 
 async function load() {
