@@ -2,8 +2,9 @@ import { poolSizes, processesWithin } from '../db/pool-sizes.js'
 import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
 import { needsDatabase } from '../host/load.js'
 import { loadServer, migrationSets, type ServerOptions, startLoaded } from '../host/server.js'
-import { createLogger } from '../log.js'
+import { createLogger, type Logger } from '../log.js'
 import { processesThatFit } from '../processes/machine.js'
+import { serviceManager } from '../processes/service-manager.js'
 import { supervised } from '../processes/siblings.js'
 import { supervise } from '../processes/supervisor.js'
 import { explainRefusal } from './rights.js'
@@ -50,10 +51,18 @@ function run(invocation: Invocation, how: How): Promise<number> {
     const server = await uncaught.unless(starting)
     const warn = () => how.siblings ?? server.log.warn(RELOADS)
     process.on('SIGHUP', warn)
-    how.siblings?.ready(values.shutdownTimeoutMs)
+    if (how.siblings) how.siblings.ready(values.shutdownTimeoutMs)
+    else tellManager(server.log, invocation.terminal.signal)
     const { retired } = how.siblings ?? {}
     return serve(server, uncaught, invocation, { retired }).finally(() => process.off('SIGHUP', warn))
   })
+}
+
+/** The supervisor tells it for its processes. */
+function tellManager(log: Logger, ends: AbortSignal): void {
+  const manager = serviceManager(log)
+  void manager.ready()
+  ends.addEventListener('abort', () => void manager.stopping(), { once: true })
 }
 
 function logged(error: unknown): number {

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogger } from '../log.js'
 import { returnUntaken } from './handover.js'
 import { memoryLimit } from './machine.js'
+import { serviceManager } from './service-manager.js'
 import { endAsked } from './signals.js'
 import { PLACE, type Place, type ToProcess, type ToSupervisor } from './siblings.js'
 
@@ -53,6 +54,7 @@ export async function supervise(count: number): Promise<number> {
   const replacing = new Map<number, Promise<Process | undefined>>()
   const questions = createQuestions()
   const server = randomUUID()
+  const manager = serviceManager(log)
   let restarts = 0
   let isEnding = false
   let isReplacement = false
@@ -61,6 +63,7 @@ export async function supervise(count: number): Promise<number> {
   }).then((by) => {
     isEnding = true
     log.info({ by, processes: alive.size }, 'ending all processes')
+    void manager.stopping()
   })
 
   function start(number: number): Process {
@@ -132,12 +135,22 @@ export async function supervise(count: number): Promise<number> {
     }
   }
 
-  /** Starts a replacement for each process, and ends the process once the replacement serves requests. */
-  async function roll(): Promise<void> {
+  async function reload(): Promise<void> {
+    if (isEnding) return
+    await manager.reloading()
+    const problem = await roll()
+    if (!isEnding) await manager.ready(problem)
+  }
+
+  /**
+   * Starts a replacement for each process, and ends the process once the replacement serves requests.
+   * @returns why not all are replaced
+   */
+  async function roll(): Promise<string | undefined> {
     log.info({ processes: count }, 'replacing all processes')
     for (let number = 1; number <= count; number++) {
       const old = running.get(number)
-      if (isEnding) return
+      if (isEnding) return undefined
       // It ended, and will come back with the new configuration.
       if (!old) continue
       const next = start(number)
@@ -145,8 +158,8 @@ export async function supervise(count: number): Promise<number> {
       replacing.set(number, served)
       if (!(await served)) {
         replacing.delete(number)
-        log.error({ process: number }, 'the replacement did not start; the other processes go on as they are')
-        return
+        log.error({ process: number }, NOT_REPLACED)
+        return NOT_REPLACED
       }
       running.set(number, next)
       send(old.worker, { rowhouse: 'retire' })
@@ -154,13 +167,14 @@ export async function supervise(count: number): Promise<number> {
       replacing.delete(number)
     }
     log.info({ processes: count }, 'all processes are replaced')
+    return undefined
   }
 
   const first = start(1)
   running.set(1, first)
   let rolling = Promise.race([first.served, ending]) as Promise<unknown>
   process.on('SIGHUP', () => {
-    rolling = rolling.then(() => (isEnding ? undefined : roll()))
+    rolling = rolling.then(reload)
   })
   // The first one migrates. If it cannot start, neither can the others.
   if (!(await Promise.race([first.served, ending.then(() => false)]))) {
@@ -170,6 +184,7 @@ export async function supervise(count: number): Promise<number> {
     log.info(ENDED)
     return 0
   }
+  void manager.ready()
   const kept = [keep(first)]
   for (let number = 2; number <= count; number++) kept.push(keep(start(number)))
   log.info({ processes: count, pid: process.pid }, 'supervising')
@@ -201,6 +216,7 @@ export async function supervise(count: number): Promise<number> {
 }
 
 const ENDED = 'all processes have ended'
+const NOT_REPLACED = 'the replacement did not start; the other processes go on as they are'
 
 /** Waits for the end of a process, and kills it when it takes longer than its own limit. */
 async function endWithin({ worker, ended, shutdownTimeoutMs }: Process): Promise<number | null> {

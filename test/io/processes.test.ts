@@ -14,14 +14,25 @@ import { until } from '../kit/until.js'
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 const ADMIN = { 'content-type': 'application/json', 'x-service-admin-secret': ADMIN_SECRET }
 
+const READY = 'READY=1 STATUS='
+const RELOADING = 'RELOADING=1 MONOTONIC_USEC=N'
+
 /** Starts the command `start` or `worker`. */
-async function run(t: Test, args: readonly string[], databaseUrl: string, config: object = {}) {
+async function run(t: Test, args: readonly string[], databaseUrl: string, config: object = {}, path?: string) {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-test-processes-'))
   const write = (values: object) => writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(values))
   await write(config)
+  // In place of the program of systemd.
+  const notified = join(folder, 'notified')
+  await writeFile(join(folder, 'systemd-notify'), '#!/bin/sh\necho "$*" >>"$NOTIFY_SOCKET"\n', { mode: 0o755 })
   const child = spawn(process.execPath, [CLI, ...args], {
     cwd: folder,
-    env: { PATH: process.env['PATH'], DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET },
+    env: {
+      PATH: path ?? `${folder}:${process.env['PATH']}`,
+      NOTIFY_SOCKET: notified,
+      DATABASE_URL: databaseUrl,
+      ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET,
+    },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   let log = ''
@@ -32,7 +43,13 @@ async function run(t: Test, args: readonly string[], databaseUrl: string, config
     await ended
     await rm(folder, { recursive: true, force: true })
   })
-  return { child, ended, folder, write, log: () => log }
+  /** What it has told its service manager. */
+  const states = async () =>
+    (await readFile(notified, 'utf8').catch(() => ''))
+      .trim()
+      .replace(/USEC=\d+/g, 'USEC=N')
+      .split('\n')
+  return { child, ended, folder, write, states, log: () => log }
 }
 
 async function supervised(t: Test, config: object = {}) {
@@ -131,7 +148,7 @@ t.test('several processes serve one port', async (t) => {
     t.equal(after.queries - before.queries, 10, 'the requests of both')
     t.match(after.text, /^rowhouse_processes 2$/m)
     t.match(after.text, /^rowhouse_process_restarts_total 0$/m)
-    t.match(after.text, /^rowhouse_build_info\{version="[^"]+"\} 1$/m)
+    t.match(after.text, /^rowhouse_build_info\{version="[^"]+",build="[0-9a-f]+"\} 1$/m)
   })
 
   await t.test('they share the budget of connections', async (t) => {
@@ -232,6 +249,7 @@ t.test('several processes serve one port', async (t) => {
     await server.write({ database: { slowQueryMs: 0 } })
     server.child.kill('SIGHUP')
     await until('all are replaced', () => server.log().includes('"msg":"all processes are replaced"'))
+    await until('systemd knows', async () => (await server.states()).length === 3)
     isDone = true
     await Promise.all([load, kept])
 
@@ -243,6 +261,7 @@ t.test('several processes serve one port', async (t) => {
       'others',
     )
     t.equal((await must('slow_queries', {})).threshold_ms, null, 'the configuration was read again')
+    t.same(await server.states(), [READY, RELOADING, READY])
   })
 
   await t.test('SIGHUP with a mistake in the configuration changes nothing', async (t) => {
@@ -250,10 +269,15 @@ t.test('several processes serve one port', async (t) => {
     await server.write({ database: { slowQueryMs: 'often' } })
     server.child.kill('SIGHUP')
     await until('it says so', () => server.log().includes('the replacement did not start'))
+    await until('systemd knows', async () => (await server.states()).length === 5)
 
     t.match(server.log(), /^\{.*"error":"[^"]*slowQueryMs.*\}$/m)
     t.same(await childrenOf(server.child.pid!), before)
     t.equal((await ask('/v1/query', select)).status, 200)
+    t.same((await server.states()).slice(3), [
+      RELOADING,
+      `${READY}the replacement did not start; the other processes go on as they are`,
+    ])
   })
 
   await t.test('SIGTERM finishes what is in progress and ends all', async (t) => {
@@ -271,8 +295,32 @@ t.test('several processes serve one port', async (t) => {
     await gate.query('select pg_advisory_unlock(1)')
     await t.resolves(slow)
     t.equal(await server.ended, 0)
+    t.equal((await server.states()).at(-1), 'STOPPING=1')
     t.match(server.log(), /"by":"SIGTERM".*\n(.*\n)*.*"all processes have ended"/)
   })
+})
+
+t.test('one process tells systemd when it answers and when it stops', async (t) => {
+  const database = await freshDatabase(t)
+  const gate = new pg.Client({ connectionString: database.url })
+  await gate.connect()
+  t.teardown(() => gate.end())
+  await gate.query('create schema svc_catalog; begin; lock table pg_namespace in access exclusive mode').catch(() => {})
+  const server = await run(t, ['start', '--port', '0'], database.url)
+  await until('it waits for the database', async () => {
+    const { rows } = await gate.query(`select from pg_locks where not granted`)
+    return rows.length > 0
+  })
+  t.same(await server.states(), [''], 'not before')
+  await gate.query('rollback')
+  await until('it is ready', async () => (await server.states())[0] === READY)
+  t.match(server.log(), /"msg":"listening"/)
+  server.child.kill('SIGTERM')
+  t.equal(await server.ended, 0)
+  t.same(await server.states(), [READY, 'STOPPING=1'])
+
+  const without = await run(t, ['start', '--port', '0'], database.url, {}, '/nowhere')
+  await until('it says so', () => without.log().includes('systemd-notify failed'))
 })
 
 t.test('signals during the start', async (t) => {
