@@ -153,11 +153,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
       receiver.spans.find(({ name }) => name === 'email.send'),
       { kind: INTERNAL, attributes: { 'rowhouse.provider': 'email.memory' } },
     )
-    // Nothing listens there.
+    // Nothing listens there. The server has a database of its own, because servers share their queue.
     const smtp = { host: '127.0.0.1', port: 9, security: 'none' }
     const config = { providers: { email: { smtp } } }
     const remote = await testServer(t, {
-      databaseUrl: server.databaseUrl,
       notify: true,
       providers: { email: { smtp: new URL('../../providers/email/smtp.js', import.meta.url) } },
       config,
