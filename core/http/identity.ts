@@ -31,16 +31,16 @@ export const ownName = (name: string, hasura: boolean): string =>
 export function readHeaders(req: IncomingMessage, hasura: boolean): RequestHeaders {
   const first = new Map<string, string>()
   const service = new Map<string, string>()
-  const readAs = new Set<string>()
+  let known: Set<string> | undefined
   let underscored: string | undefined
   for (let i = 0; i < req.rawHeaders.length; i += 2) {
     const name = ownName(req.rawHeaders[i]!.toLowerCase(), hasura)
     const value = req.rawHeaders[i + 1]!
     if (first.has(name) && NEVER_TWICE.has(name)) throw refused(name, 'is repeated')
-    if (isServiceName(name, hasura)) {
-      const read = withHyphens(name)
-      if (readAs.has(read)) throw refused(name, 'is repeated')
-      readAs.add(read)
+    const read = readAs(name, hasura)
+    if (read !== undefined) {
+      if (known?.has(read)) throw refused(name, 'is repeated')
+      known = (known ?? new Set()).add(read)
       if (read !== name) underscored = name
       service.set(name, checked(name, value))
     }
@@ -52,18 +52,16 @@ export function readHeaders(req: IncomingMessage, hasura: boolean): RequestHeade
 
 const NEVER_TWICE = new Set(['authorization', 'host'])
 
-function isServiceName(name: string, hasura: boolean): boolean {
-  if (!name.startsWith('x')) return false
-  const read = ownName(withHyphens(name), hasura)
-  if (!read.startsWith('x-service-')) return false
+/** Returns the `X-Service-*` name that other programs may read, because to them all separators are the same. */
+function readAs(name: string, hasura: boolean): string | undefined {
+  if (!name.startsWith('x')) return undefined
+  const read = ownName(name.replace(/[^a-z0-9]/g, '-'), hasura)
+  if (!read.startsWith('x-service-')) return undefined
   if (!VARIABLE_NAME.test(name))
     throw refused(name, 'should have a name of letters, digits, "-" and "_" after "x-service-"')
   if (name !== read && (INSTRUCTIONS.has(read) || CALLER.has(read))) throw refused(name, `should be spelt "${read}"`)
-  return true
+  return read
 }
-
-/** Returns the name that other programs may read, because to them all separators are the same. */
-const withHyphens = (name: string): string => name.replace(/[^a-z0-9]/g, '-')
 
 export const USE_BACKEND = 'x-service-use-backend-only-permissions'
 /** Headers that are instructions or credentials, never session variables. `makeSession` adds the role. */

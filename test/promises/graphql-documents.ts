@@ -691,10 +691,6 @@ export const graphqlDocuments = area('graphql-documents', {
         '`POST /v1/graphql`, `GET` for queries': ['request.parts', 'get.query', 'get.mutation', 'get.page'],
         '`POST /v1/graphql/explain`': ['explain.plan', 'explain.admin'],
       },
-      '`/v1/graphql`': {
-        'Every variable that a document declares must be used, as the GraphQL specification requires, unless the document has several operations.':
-          'variable.declared',
-      },
       Limits: {
         '`maxBytes`': 'limit.bytes',
         '`maxTokens`': ['limit.tokens', 'limit.fields'],
