@@ -19,8 +19,8 @@ const isQuick = named.length === 0 && !process.argv.includes('--full')
  * change that needs more makes something else cheaper.
  */
 const CPU_SECONDS = 430
-/** The same tests took from 372 to 510 s on one machine of two virtual processors, which it shares with others. */
-const TOLERANCE = 1.3
+/** Within two days they took 372 to 541 s on one machine of two virtual processors, which it shares with others. */
+const TOLERANCE = 1.4
 
 const cluster = await startMeasured()
 const databaseUrl = process.env[TEST_DATABASE_URL] ?? cluster.url

@@ -200,10 +200,9 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   }
   const linksOf = (holder: string, on: Join, table: Table, remote: Table): readonly Link[] => {
     const [own, other] = [table, remote].map((each) => permissionsOf(each, holder)?.select)
-    const hidden = (select: SelectPermission | undefined, names: readonly string[]) =>
-      names.flatMap((name) => (select && maskOf(select, name)) ?? []).map(filter)
-    const outer = hidden(own, on.map(([name]) => name)) // prettier-ignore
-    const inner = hidden(other, on.map(([, name]) => name)) // prettier-ignore
+    const masksOf = (select: SelectPermission | undefined, side: 0 | 1) =>
+      on.flatMap((pair) => (select && maskOf(select, pair[side])) ?? []).map(filter)
+    const [outer, inner] = [masksOf(own, 0), masksOf(other, 1)]
     if (outer.length + inner.length === 0) return []
     const parts = [...new Set([...(own?.parts ?? []), ...(other?.parts ?? [])])].flatMap((part): readonly Link[] => {
       const [sees, seesOther] = [table, remote].map((each) => permissionsOf(each, part)?.select)
