@@ -22,7 +22,7 @@ t.test('servers of tests copy a database that has all migrations, and run none',
   )
   t.same(
     plain?.map(({ owner }) => owner),
-    ['console', 'core', 'filestore', 'notify'],
+    ['console', 'core', 'filestore', 'notify', 'notify'],
   )
   t.same(full, plain, 'with the times of the template')
 })

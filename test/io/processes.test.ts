@@ -390,7 +390,7 @@ t.test('a worker sends what a server only accepts', async (t) => {
   t.same(await states(), [{ state: 'queued' }])
 
   const worker = await run(t, ['worker', '--port', '0'], database.url, { providers })
-  await until('the message is sent', async () => (await states())[0]?.state === 'sent')
+  await until('the message is sent, to the log', async () => (await states())[0]?.state === 'caught')
   await until('it listens', () => /"url":"(http:[^"]+)"/.test(worker.log()))
   const health = /"url":"(http:[^"]+)"/.exec(worker.log())![1]!
   t.equal((await fetch(`${health}/readyz`)).status, 200)
