@@ -27,7 +27,7 @@ export const isRole = (value: unknown): value is string => typeof value === 'str
 
 /**
  * Returns those of a list that can be roles here. Identity providers name others too, such as `read:orders` or
- * `/staff/admins`; nobody can grant anything to these.
+ * `/staff/admins`; no permission can name these.
  */
 export const rolesOf = (list: readonly unknown[]): readonly string[] => list.filter(isRole)
 

@@ -121,7 +121,7 @@ function signingKey(jwk: unknown): readonly SetKey[] {
   const { kid, alg, use, key_ops: operations } = jwk
   if (use !== undefined && use !== 'sig') return []
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) return []
-  // Whoever reads the set could sign with it.
+  // This is a private key: everybody who can read the set could sign with it.
   if ('d' in jwk) return []
   try {
     return [{ kid, alg, key: createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' }) }]

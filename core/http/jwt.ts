@@ -193,7 +193,7 @@ function orInvalid<T>(read: () => T): T {
 
 /**
  * Returns the object with the claims. Some issuers cannot nest claims and send the object as a JSON string.
- * @throws Error: there is no object
+ * @throws Error if there is no object
  */
 function namespaceOf(
   payload: JWTPayload,

@@ -220,7 +220,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
 
 /**
  * Asks the client for the body of its request when a handler first reads it: a request that its headers alone refuse gets the
- * final status at once (RFC 9110 10.1.1). Node would ask before.
+ * final status at once (RFC 9110 10.1.1). By default Node asks at once.
  */
 function continueWhenRead(req: IncomingMessage, res: ServerResponse): void {
   const { _read: read } = req

@@ -89,7 +89,7 @@ export class Delivery {
     const only = openRecipients(row.recipients, row.unknown_for !== null)
     // An event has told of the others.
     if (only?.length === 0) return giveUp(row, 'no recipient is left', { provider })
-    // While nobody got it, a provider that cannot send to some recipients gets it for all.
+    // As long as nobody got it, a provider that cannot send to some of the recipients sends it to all.
     const reached = someGotIt(row.recipients) ? only : undefined
     const exceeded = await checkSendLimits(message, reached, this.components)
     if (exceeded) return giveUp(row, exceeded.why, { code: exceeded.code, provider })

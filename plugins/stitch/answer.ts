@@ -108,7 +108,7 @@ function place(
     if (Array.isArray(holder) && !(typeof step === 'number' && step < holder.length)) return false
     const container = holder as { [key: string | number]: Value }
     const value: Value | undefined = container[step]
-    // Nobody reads a field that was not requested.
+    // An error in a field that was not requested would be lost there.
     if (value === undefined && holder !== data) return false
     if (value === undefined || value === null) {
       container[step] = error(path.slice(i + 1))

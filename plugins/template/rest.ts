@@ -43,7 +43,7 @@ export function restRoutes(host: Host, data: Data, templates: Templates): void {
   for (const method of ['get', 'post', 'put', 'delete'] as const) host.route(method, '/v1/template/:name', execute)
 }
 
-/** Returns the 405 for a template that writes: whoever asks for headers wants no effect. */
+/** Returns the 405 for a template that writes: a client that asks for headers only expects no effect. */
 function writesOnHead(ctx: Exchange): ServiceError {
   ctx.set('Allow', 'GET, POST, PUT, DELETE')
   return serviceError('method-not-allowed', 'a template that writes does not support HEAD')

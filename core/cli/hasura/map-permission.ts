@@ -36,7 +36,7 @@ export function mapPermission(type: PermissionType, given: JsonObject): MappedPe
     permission[key] = moved
   }
   if (permission[RULE[type]] === undefined) return { reason: `it has no "${RULE[type]}"` }
-  // Whoever may insert in Hasura may name every constraint, and ignore conflicts.
+  // In Hasura, a role that may insert may name every constraint and ignore conflicts.
   if (type === 'insert' && given['allow_upsert'] !== false) permission['allow_upsert'] = true
   if (permission['allow_aggregations'] === true && withoutAggregates(given['query_root_fields'])) {
     permission['allow_aggregations'] = false
