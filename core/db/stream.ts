@@ -7,6 +7,7 @@ import { ReaderClock } from '../reader-clock.js'
 import { cancel, checkOut, type Database, isPooled, type Pool } from './database.js'
 import { clientError } from './errors.js'
 import type { Job } from './lane.js'
+import { socketOf } from './limit-answers.js'
 import { type RowBatch, type RowBatches, rowOf } from './row-messages.js'
 import { isConnectionError } from './sqlstates.js'
 
@@ -60,9 +61,11 @@ async function openRows(
   // The first rows share one deadline; later batches have one each.
   let isFirst = true
   const began = performance.now()
+  const connection = watch(client)
   const batches = nextBatches(
     stream,
     source,
+    connection.lost,
     () => (isFirst ? began + execution.timeoutMs - performance.now() : execution.timeoutMs),
     signal,
   )
@@ -70,6 +73,7 @@ async function openRows(
   let resolveEnded!: () => void
   const ended = new Promise<void>((resolve) => (resolveEnded = resolve))
   const close = async (failed: boolean) => {
+    connection.forget()
     source.drop()
     if (failed) await cancel(database, client)
     else stream.destroy()
@@ -201,6 +205,7 @@ const concat = (a: RowBatch, b: RowBatch): RowBatch => ({
 async function* nextBatches(
   { cursor }: QueryStream,
   source: RowSource,
+  lost: Promise<never>,
   timeoutMs: () => number,
   signal: AbortSignal,
 ): AsyncGenerator<RowBatch, void, undefined> {
@@ -218,7 +223,7 @@ async function* nextBatches(
   let count = 0
   let bytes = 0
   for (;;) {
-    const answer = await within(Promise.race([asked.answer, source.full()]), timeoutMs(), signal)
+    const answer = await within(Promise.race([asked.answer, source.full(), lost]), timeoutMs(), signal)
     const batch = source.take(answer?.rows ?? [])
     count += batch.count
     bytes += batch.bytes
@@ -232,6 +237,21 @@ async function* nextBatches(
     if (batch.count > 0) yield batch
     if (isLast) return
   }
+}
+
+/**
+ * Returns a promise that rejects when the connection closes. pg's cursor calls nobody back when that happens between the
+ * end of its rows and the end of its transaction.
+ */
+function watch(client: PoolClient): { readonly lost: Promise<never>; forget(): void } {
+  const socket = socketOf(client)
+  let onClose!: () => void
+  const lost = new Promise<never>((_, reject) => {
+    onClose = () => reject(new Error('Connection terminated unexpectedly'))
+  })
+  lost.catch(() => undefined)
+  socket.once('close', onClose)
+  return { lost, forget: () => socket.off('close', onClose) }
 }
 
 async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {

@@ -68,6 +68,27 @@ t.test('a read whose connection is lost is asked again, once', async (t) => {
   await until('requests are served again', async () => (await server.query('select', ITEMS)).status === 200)
 })
 
+t.test('a read whose connection is lost at any byte of its answer is asked again', async (t) => {
+  const { server, proxy } = await startBehindProxy(t)
+  const reads = {
+    cell: () => server.query('select', ITEMS),
+    rows: () => server.query('select', { table: 'item', columns: ['id', 'n'] }),
+  }
+  for (const [lane, read] of Object.entries(reads)) {
+    const { text } = await read()
+    let at = 1
+    for (; ; at += 16) {
+      proxy.set({ kind: 'cut', afterBytes: at, times: 1 })
+      const before = proxy.resets
+      const answer = await read()
+      if (answer.text !== text) t.fail(`${lane} lost at byte ${at}: ${answer.text}`)
+      if (proxy.resets === before) break
+    }
+    proxy.set({ kind: 'pass' })
+    t.ok(at > text.length, `${lane}: lost at up to ${at} bytes`)
+  }
+})
+
 t.test('a write whose connection is lost is answered 503, is not asked again, and is never half done', async (t) => {
   const { server, proxy, database } = await startBehindProxy(t, { database: { pipelines: 0 } })
   const insert = (table: string, n: number) => ({

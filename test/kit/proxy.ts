@@ -21,6 +21,8 @@ export interface Proxy {
   readonly url: string
   /** Bytes that came from the target so far. */
   readonly received: number
+  /** Connections that it has cut so far. */
+  readonly resets: number
   /** What clients sent so far holds this text so many times. */
   sentTimes(text: string): number
   set(mode: Mode): void
@@ -40,6 +42,7 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
   let received = 0
   let left = 0
   let times = Infinity
+  let resets = 0
   let garbled: Socket | undefined
   let trigger: { readonly text: string; readonly mode: Mode } | undefined
 
@@ -79,6 +82,7 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
     left -= chunk.length
     if (left > 0) return
     reset(client)
+    resets++
     if (--times === 0) mode = { kind: 'pass' }
   }
   function reset(client: Socket): void {
@@ -98,6 +102,9 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
     url: url.href,
     get received() {
       return received
+    },
+    get resets() {
+      return resets
     },
     sentTimes: (text) => Buffer.concat(sent).toString('latin1').split(text).length - 1,
     set(next) {
