@@ -81,6 +81,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
     const type = wantedType(ctx)
     const outcome = await run(ctx, () => urlRequest(ctx), true)
     ctx.set('Cache-Control', 'no-store')
+    if (outcome.status === 405) ctx.set('Allow', 'POST')
     send(ctx, outcome, type)
   })
 }
@@ -140,13 +141,16 @@ function wantedType(ctx: Context): string {
   throw serviceError('not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
 }
 
-/** Under `application/json` every GraphQL request has the status 200; the newer type has a status of its own. */
+/**
+ * Under `application/json` every GraphQL request has the status 200, except one that its method cannot make. The newer type
+ * has a status of its own.
+ */
 function send(ctx: Context, { status, data, errors, malformed }: Outcome, type: string): void {
   const parts = [
     errors.length > 0 ? `"errors":${JSON.stringify(errors)}` : [],
     data === undefined ? [] : `"data":${stringifyJson(data)}`,
   ].flat()
-  ctx.status = type === RESPONSE_TYPE || malformed ? status : 200
+  ctx.status = type === RESPONSE_TYPE || malformed || status === 405 ? status : 200
   ctx.type = `${type}; charset=utf-8`
   ctx.body = `{${parts.join(',')}}`
 }

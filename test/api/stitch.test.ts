@@ -194,10 +194,13 @@ tap.test('a Rowhouse and a weather service as one', async (t) => {
       toShop.map(({ body: sent }) => /insert|delete/.exec(sent)?.[0]),
       ['insert', 'delete'],
     )
-    const get = await stitched.fetch('/v1/stitch?query=mutation{delete_person(where:{}){affected_rows}}', {
-      headers: { ...ADMIN, accept: 'application/graphql-response+json' },
-    })
-    t.match(get, { status: 405, body: { errors: [{ extensions: { code: 'method-not-allowed' } }] } })
+    for (const accept of ['application/json', 'application/graphql-response+json', '*/*']) {
+      const headers = { ...ADMIN, accept }
+      const get = await stitched.fetch('/v1/stitch?query=mutation{delete_person(where:{}){affected_rows}}', { headers })
+      const body = { data: undefined, errors: [{ message: /POST/, extensions: { code: 'method-not-allowed' } }] }
+      t.match(get, { status: 405, body }, accept)
+      t.equal(get.headers.get('allow'), 'POST')
+    }
   })
 
   await t.test('a caller sees what the schema shows to its role', async (t) => {
