@@ -32,7 +32,7 @@ export type {
 } from './host/plugin.js'
 export { assertSameOrigin, isSameOrigin, requireJson } from './http/csrf.js'
 export { readHttpDate } from './http/date.js'
-export { readBody, readJson } from './http/body.js'
+export { assertNotCoded, readBody, readJson } from './http/body.js'
 export {
   addressProblem,
   createOutbound,

@@ -112,12 +112,7 @@ export interface BodyLimits {
  *   compressed; 408 request-timeout: not received in time; 400 parse-failed: it ended early; and what `hold` throws
  */
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
-  if (isCoded(req)) {
-    throw serviceError(
-      'unsupported-media-type',
-      `Content-Encoding "${req.headers['content-encoding']}" is not supported`,
-    )
-  }
+  assertNotCoded(req)
   if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
   if (req.complete) return readComplete(req, limits)
   if (Number(req.headers['content-length'] ?? 0) > LARGE) {
@@ -135,6 +130,13 @@ export const isChunked = (coding: string): boolean => coding.toLowerCase() === '
 /** Returns whether the body is compressed. `identity` means that it is not. */
 export const isCoded = ({ headers }: IncomingMessage): boolean =>
   headers['content-encoding'] !== undefined && !/^[\s,]*(identity[\s,]*)*$/i.test(headers['content-encoding'])
+
+/** @throws ServiceError 415 unsupported-media-type for a compressed body; the answer has `Accept-Encoding` */
+export function assertNotCoded(req: IncomingMessage): void {
+  if (!isCoded(req)) return
+  const coding = req.headers['content-encoding']
+  throw serviceError('unsupported-media-type', `Content-Encoding "${coding}" is not supported`)
+}
 
 /** Reads a body that has arrived completely, as small bodies usually do together with the headers. */
 function readComplete(req: IncomingMessage, limits: BodyLimits): Buffer {

@@ -77,6 +77,7 @@ export function fileRoutes(components: Components): void {
     const call = callOf(exchange)
     if (!isForm(exchange.get('Content-Type'))) return upload(exchange, randomUUID(), true)
     assertSameOrigin(exchange, call.session)
+    checkUploadHeaders(exchange.req, Infinity)
     const guard = access.ruled(call) ? { call, rules } : undefined
     const records = await uploads.store(newFilesOf(exchange, call), call, guard)
     return { kind: 'text', text: `[${records.join(',\n')}]` }

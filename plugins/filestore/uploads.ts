@@ -1,7 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { finished } from 'node:stream/promises'
-import { type Call, type Host, type ObjectStore, ServiceError, serviceError, type Services } from 'rowhouse'
+import {
+  assertNotCoded,
+  type Call,
+  type Host,
+  type ObjectStore,
+  ServiceError,
+  serviceError,
+  type Services,
+} from 'rowhouse'
 import type { Changes, Guard } from './changes.js'
 import { type FilestoreConfig, limitsOf } from './config.js'
 import { badRequest, justStored, storeFailure, TooLarge, uploadLost } from './errors.js'
@@ -212,11 +220,12 @@ export function holdLease(files: Files, log: Services['log'], signal?: AbortSign
 
 /**
  * @returns the announced number of bytes, if any
- * @throws ServiceError 400, 413 when the headers of an upload show that it must be refused
+ * @throws ServiceError 400, 413, 415 when the headers of an upload show that it must be refused
  */
-export function checkUploadHeaders({ headers }: IncomingMessage, maxBytes: number): number | undefined {
-  const { 'content-encoding': encoding = 'identity', 'content-length': length } = headers
-  if (encoding.toLowerCase() !== 'identity') throw badRequest(`Content-Encoding "${encoding}" is not supported`)
+export function checkUploadHeaders(req: IncomingMessage, maxBytes: number): number | undefined {
+  const { headers } = req
+  const { 'content-length': length } = headers
+  assertNotCoded(req)
   if (headers['content-range'] !== undefined) throw badRequest('Content-Range is not supported: send the whole file')
   if (Number(length ?? 0) > maxBytes) throw new TooLarge(maxBytes)
   return length === undefined ? undefined : Number(length)

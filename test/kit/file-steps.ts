@@ -52,6 +52,11 @@ export const OK: Expected = { status: 200 }
 export const wrong = (status: number, code: string, message: string | RegExp): Expected =>
   typeof message === 'string' ? { status, body: { code, message } } : { status, like: { code, message } }
 export const bad = (message: string | RegExp): Expected => wrong(400, 'bad_request', message)
+/** The body is compressed. */
+export const coded = (coding: string): Expected => ({
+  ...wrong(415, 'unsupported_media_type', `Content-Encoding "${coding}" is not supported`),
+  headers: { 'accept-encoding': 'identity' },
+})
 export const hidden = (id: string): Expected => wrong(404, 'not_found', `file not found : ${id}`)
 /** The role has no entry or no rule. */
 export const denied = (role: string): Expected => wrong(403, 'access_denied', `no permission for role ${role}`)

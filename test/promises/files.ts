@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
-import { bad, denied, get, head, hidden, OK, pathOf, post, put, remove, wrong } from '../kit/file-steps.js'
+import { bad, coded, denied, get, head, hidden, OK, pathOf, post, put, remove, wrong } from '../kit/file-steps.js'
 import { admin, type Files, filestore, user } from '../kit/files.js'
 import { rowsOf } from '../kit/database.js'
 import { area, type Case, type Expected, like, type Step, takeAll, text } from '../kit/promises.js'
@@ -377,12 +377,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     ]
   }),
   'body.whole': [
-    put('w', 'x', bad('Content-Encoding "gzip" is not supported'), admin, { 'Content-Encoding': 'gzip' }),
+    ...['gzip', 'br', 'identity, gzip', 'x'].flatMap((coding) => {
+      const form = formed([filePart('w', 'x')], coded(coding))
+      return [
+        put('w', 'x', coded(coding), admin, { 'Content-Encoding': coding }),
+        ...[form, { ...form, ...onto('w', 'PUT') }].map((step) => ({
+          ...step,
+          headers: { ...step.headers, 'Content-Encoding': coding },
+        })),
+      ]
+    }),
     put('w', 'x', bad('Content-Range is not supported: send the whole file'), admin, {
       'Content-Range': 'bytes 0-0/2',
     }),
     get('w', hidden('w')),
-    put('w', 'x', OK, admin, { 'Content-Encoding': 'identity' }),
+    ...['identity', '', 'Identity, identity'].map((coding) => put('w', 'x', OK, admin, { 'Content-Encoding': coding })),
   ],
   'size.limit': async (t, server) => {
     await takeAll(t, server, [
