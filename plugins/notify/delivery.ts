@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Host, type Receipt, type SendError, ServiceError, type Services } from 'rowhouse'
+import { afterEvent, type ProviderEvent, type Standing } from './after-event.js'
 import type { NotifyConfig } from './config.js'
 import { Deadline } from './deadline.js'
 import { type Channel, channelOf, type ClaimedMessage, type ProviderMessage, providerMessage } from './message.js'
 import type { MessageRecord } from './message-list.js'
-import type { AttemptResult, Outbox } from './outbox.js'
+import { type AttemptResult, CONFIRMED_BY_EVENT, isAccepted, type Outbox } from './outbox.js'
 import type { ProviderChain } from './provider-chain.js'
 import { attemptTimedOut, type ProviderReply } from './provider-reply.js'
 import { describeRecipients, finalState, maybeSent, openRecipients, someGotIt } from './recipients.js'
@@ -47,12 +48,15 @@ export class Delivery {
    * @returns the updated message; undefined when another process has claimed it since
    */
   async deliver(row: ClaimedMessage, since: number): Promise<MessageRecord | undefined> {
+    const told = tellEvents(row)
+    if (told.proof && told.state === 'sent') return this.store(row, confirmed(told.proof))
+    row = { ...row, recipients: told.recipients, unknown_for: told.uncertain ? row.unknown_for : null }
     const lost = await this.resultOfLosses(row)
     if (lost) return this.store(row, lost)
     const deadline = new Deadline((this.components.config.queue.leaseSeconds * 1000) / 2, since)
     this.active.add(deadline)
     try {
-      return await this.store(row, await this.attempt(afterLosses(row), deadline, since))
+      return await this.store(row, await this.attempt(row, deadline, since))
     } finally {
       deadline.clear()
       this.active.delete(deadline)
@@ -226,17 +230,52 @@ export class Delivery {
     return this.storeOnce(row, result)
   }
 
+  /** Adds the events that arrived since the message was claimed, also those that arrive while it is stored. */
   private async storeOnce(row: ClaimedMessage, result: AttemptResult): Promise<MessageRecord | undefined> {
-    const record = await this.components.outbox.storeResult(row, result)
-    if (record) this.count(channelOf(row.kind), result.state)
-    else this.log.warn({ message: row.id }, 'the lease of a message expired, and another process has claimed it')
-    return record
+    const { outbox } = this.components
+    for (let events: ClaimedMessage['events'] | undefined = row.events; events !== undefined;) {
+      const settled = withEvents(result, events ?? [])
+      const record = await outbox.storeResult(row, settled, events)
+      if (record) this.count(channelOf(row.kind), settled.state)
+      if (record) return record
+      events = await outbox.eventsSince(row)
+    }
+    this.log.warn({ message: row.id }, 'the lease of a message expired, and another process has claimed it')
+    return undefined
   }
 }
 
-/** Postponed recipients may have got a message that a lost claim was for. */
-const afterLosses = (row: ClaimedMessage): ClaimedMessage =>
-  row.losses === 0 ? row : { ...row, recipients: maybeSent(row.recipients, 'a server claimed it and stored no result') }
+/** What is known of a claimed message. After a lost claim, recipients that were postponed may have got it. */
+function tellEvents({ recipients, events, losses, unknown_for }: ClaimedMessage): Standing {
+  const known = losses === 0 ? recipients : maybeSent(recipients, 'a server claimed it and stored no result')
+  const before: Standing = { state: 'queued', recipients: known, uncertain: unknown_for !== null }
+  return (events ?? []).reduce(afterEvent, before)
+}
+
+/** Returns a result with what events prove. They outweigh the answer of a provider, or that there was none. */
+function withEvents(result: AttemptResult, events: readonly ProviderEvent[]): AttemptResult {
+  if (isAccepted(result) || events.length === 0) return result
+  const { state, recipients, uncertain, proof } = events.reduce(afterEvent, {
+    state: result.state,
+    recipients: result.recipients,
+    uncertain: result.unknownFor !== null,
+  })
+  if (proof && state === 'sent') return confirmed(proof)
+  return {
+    ...result,
+    state: state as typeof result.state,
+    recipients,
+    unknownFor: uncertain && state !== 'partly_sent' ? result.unknownFor : null,
+    reference: result.reference ?? (proof ? { provider: proof.provider, id: proof.id } : null),
+  }
+}
+
+const confirmed = ({ provider, id }: ProviderEvent): AttemptResult => ({
+  state: 'sent',
+  provider,
+  providerId: id,
+  detail: CONFIRMED_BY_EVENT,
+})
 
 type SentReply = Extract<ProviderReply, { readonly kind: 'sent' }>
 
@@ -282,7 +321,7 @@ function result(
   return {
     state,
     recipients: row.recipients,
-    providerId: receipt?.id ?? null,
+    reference: receipt && more.provider ? { provider: more.provider, id: receipt.id } : null,
     error,
     code,
     detail: receipt?.detail ?? cause?.response ?? null,

@@ -1,8 +1,10 @@
 import type { Context } from 'koa'
 import { type Data, type DeliveryEvent, type Host, readBody, serviceError } from 'rowhouse'
+import { afterEvent, isNotEarlier, type ProviderEvent, type Standing } from './after-event.js'
 import type { Channel } from './message.js'
 import { isId } from './message-list.js'
-import { DELETE_CONTENTS } from './outbox.js'
+import { ACCEPTED, CONFIRMED_BY_EVENT, DELETE_CONTENTS, REFERENCE } from './outbox.js'
+import { storable } from './provider-reply.js'
 import type { Suppression } from './suppression.js'
 
 const MAX_BYTES = 1024 * 1024
@@ -22,7 +24,8 @@ export function eventRoutes(host: Host, suppression: Suppression): void {
     const sender = await senderOf(host, kind, provider)
     if (!sender?.events) throw serviceError('not-found', 'no provider is configured to post events here')
     const body = await readBody(ctx.req, { maxBytes: MAX_BYTES, setting: 'of events', timeoutMs: TIMEOUT_MS })
-    const events = await sender.events({ headers: first(ctx.headers), query: first(ctx.query), body })
+    const posted = await sender.events({ headers: first(ctx.headers), query: first(ctx.query), body })
+    const events = posted.map(withStorableTexts)
     for (const event of events) {
       await storeEvent(data, provider, event)
       if (event.permanent && event.address !== undefined) {
@@ -42,53 +45,100 @@ async function senderOf(host: Host, kind: string, provider: string) {
   })
 }
 
-/** Events arrive in any order. An earlier stage does not replace a later one. */
-const STAGE = `pg_catalog.array_position(array['deferred', 'delivered', 'bounced', 'complained'], `
-const notEarlier = (delivery: string) => `coalesce(${STAGE} ${delivery}), 0) <= ${STAGE} $3::text)`
-const SET_DELIVERY = `delivery = case when not_earlier then $3 else delivery end,
-  delivery_detail = case when not_earlier then pg_catalog.left($4, 1000) else delivery_detail end,
-  delivery_at = case when not_earlier then pg_catalog.now() else delivery_at end`
-const CONFIRMED = `sent_at = pg_catalog.now(), provider = $1, provider_id = $2, unknown_since = null,
-  detail = 'confirmed by an event of the provider'`
-
-/** The recipients after an event about one of them. One without an address is about all that may have got the message. */
-const RECIPIENTS = `(select pg_catalog.jsonb_agg(case
-      when $6::text is not null and pg_catalog.lower(r ->> 'address') <> pg_catalog.lower($6) then r
-      else r || case when r ->> 'outcome' = 'unknown' then '{"outcome": "sent"}' else '{}'::jsonb end
-        || case when $6::text is not null and ${notEarlier(`r ->> 'delivery'`)}
-          then pg_catalog.jsonb_build_object('delivery', $3::text, 'delivery_detail', pg_catalog.left($4, 1000)) else '{}' end
-      end order by n)
-    from pg_catalog.jsonb_array_elements(o.recipients) with ordinality as e (r, n))`
-const SOME = (...outcomes: readonly string[]) =>
-  `(${outcomes.map((outcome) => `recipients @> '[{"outcome": "${outcome}"}]'`).join(' or ')})`
+interface Found extends Standing {
+  readonly id: string
+  readonly delivery: DeliveryEvent['kind'] | null
+  /** Events since the message was claimed. */
+  readonly events: readonly ProviderEvent[] | null
+}
 
 /**
- * An event may arrive before the result of its message is stored; $5, our id, then identifies the message. An event proves
- * that the provider accepted the message: one in state `unknown` becomes `sent`, or `partly_sent` if others of its
- * recipients did not get it. When all got it, its contents are deleted.
+ * The messages of an event: those with the provider's reference, also one of an earlier attempt, or with our id. An event with
+ * our id may arrive before the result of its message is stored, and of a message that may be with any provider.
  */
-const STORE_EVENT = `with found as (
-    select o.id, o.state, ${notEarlier('o.delivery')} as not_earlier, ${RECIPIENTS} as recipients
-    from svc_catalog.svc_outbox o
-    where (o.provider = $1 and o.provider_id = $2) or (o.id = $5::uuid and (o.provider = $1 or o.state = 'unknown'))
-    for update),
-  judged as (
-    select id, state, not_earlier, recipients,
-      case when recipients is null then state = 'unknown'
-        else state in ('unknown', 'partly_sent', 'queued') and not ${SOME('unknown', 'postponed', 'refused')} end as all_got_it,
-      coalesce(state = 'unknown' and ${SOME('sent')}, false) as some_got_it
-    from found),
-  known as (update svc_catalog.svc_outbox o set recipients = judged.recipients, ${SET_DELIVERY} from judged
-    where o.id = judged.id and not all_got_it and not some_got_it),
-  partly as (update svc_catalog.svc_outbox o set state = 'partly_sent', ${CONFIRMED}, recipients = judged.recipients,
-      ${SET_DELIVERY} from judged where o.id = judged.id and not all_got_it and some_got_it),
-  resolved as (
-    update svc_catalog.svc_outbox o set state = 'sent', ${CONFIRMED}, error = null, error_code = null, recipients = null,
-      ${DELETE_CONTENTS}, ${SET_DELIVERY} from judged where o.id = judged.id and all_got_it returning o.id)
-  delete from svc_catalog.svc_outbox_attachment where message_id in (select id from resolved)`
+const FIND = `select id, state, recipients, events, delivery, unknown_since is not null as uncertain from svc_catalog.svc_outbox
+  where (provider = $1 and provider_id = $2) or accepted @> ${REFERENCE('$1', '$2')}
+    or (id = $3::uuid and (provider = $1 or provider is null or state = 'unknown'
+      or accepted @> pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object('provider', $1::text))))`
 
-const storeEvent = (data: Data, provider: string, { id, message, kind, detail, address }: DeliveryEvent) =>
-  data.query(STORE_EVENT, [provider, id, kind, detail, isId(message) ? message : null, address ?? null])
+/** Changes a message that is still as it was found. */
+const UPDATE = (
+  more: string,
+) => `update svc_catalog.svc_outbox set state = $6, recipients = $7::jsonb, events = $8::jsonb,
+    delivery = case when $9 then $10 else delivery end, delivery_detail = case when $9 then $11 else delivery_detail end,
+    delivery_at = case when $9 then pg_catalog.now() else delivery_at end, 
+    unknown_since = case when $12 or state = 'sending' then unknown_since end
+    ${more}
+  where id = $1 and state = $2 and recipients is not distinct from $3::jsonb and events is not distinct from $4::jsonb
+    and delivery is not distinct from $5 returning id`
+const CONFIRMED = `, sent_at = pg_catalog.now(), provider = $13, provider_id = $14, detail = '${CONFIRMED_BY_EVENT}'`
+const KEEP_REFERENCE = `, accepted = ${ACCEPTED('$13', '$14')}`
+const TOLD = UPDATE('')
+const SOME_GOT_IT = UPDATE(KEEP_REFERENCE)
+const PARTLY_SENT = UPDATE(CONFIRMED + KEEP_REFERENCE)
+const SENT = `with m as (${UPDATE(`${CONFIRMED}, error = null, error_code = null, ${DELETE_CONTENTS}`)}),
+  a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
+  select id from m`
+
+/** Stores an event. What it changes depends on what is stored, so it tries again if that has changed in between. */
+async function storeEvent(data: Data, provider: string, { message, ...posted }: DeliveryEvent): Promise<void> {
+  const { id, kind, detail, address } = posted
+  const event: ProviderEvent = { provider, id, kind, detail, ...(address === undefined ? {} : { address }) }
+  let open: readonly string[] | undefined
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const found = await data.query<Found>(FIND, [provider, event.id, isId(message) ? message : null])
+    const left = found.filter((each) => open?.includes(each.id) ?? true)
+    const missed: string[] = []
+    for (const each of left) if (!(await change(data, each, event))) missed.push(each.id)
+    if (missed.length === 0) return
+    open = missed
+  }
+  throw serviceError('unavailable', 'the message is being changed; post the event again', '$', { retryAfter: 1 })
+}
+/** Maximum number of changes in between. Each is that of a claim, a result or another event. */
+const MAX_TRIES = 20
+
+/** @returns false when the message has changed since it was found */
+async function change(data: Data, before: Found, event: ProviderEvent): Promise<boolean> {
+  // The server that sends it adds the events to its result.
+  const isSending = before.state === 'sending'
+  const after = isSending ? before : afterEvent(before, event)
+  const events = isSending ? [...(before.events ?? []).filter((each) => !isSame(each, event)), event] : before.events
+  const values = [
+    before.id,
+    before.state,
+    json(before.recipients),
+    json(before.events),
+    before.delivery,
+    after.state,
+    json(after.recipients),
+    json(events),
+    isNotEarlier(event.kind, before.delivery),
+    event.kind,
+    event.detail,
+    after.uncertain,
+  ]
+  const changed = await (after.proof === undefined
+    ? data.query(TOLD, values)
+    : data.query(statementFor(before, after), [...values, event.provider, event.id]))
+  return changed.length > 0
+}
+
+function statementFor(before: Standing, after: Standing): string {
+  if (after.state === 'sent') return SENT
+  return after.state === before.state ? SOME_GOT_IT : PARTLY_SENT
+}
+
+const json = (value: unknown) => value && JSON.stringify(value)
+const isSame = (a: ProviderEvent, b: ProviderEvent): boolean =>
+  a.provider === b.provider && a.id === b.id && a.kind === b.kind && a.address === b.address
+
+const withStorableTexts = ({ id, detail, address, ...rest }: DeliveryEvent): DeliveryEvent => ({
+  ...rest,
+  id: storable(id),
+  detail: storable(detail),
+  ...(address === undefined ? {} : { address: storable(address) }),
+})
 
 /** Returns the first value of each name. */
 const first = (values: Readonly<Record<string, string | readonly string[] | undefined>>) =>

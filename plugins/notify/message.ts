@@ -1,4 +1,5 @@
 import { type Attachment, type Mail, type Mailbox, type Sms, type TemplateMail, withoutDuplicates } from 'rowhouse'
+import type { ProviderEvent } from './after-event.js'
 import { headerProblem, readMailbox } from './mailbox.js'
 import type { Recipients } from './recipients.js'
 
@@ -47,6 +48,8 @@ export interface ClaimedMessage extends NewMessage {
   readonly age: number
   readonly attachments: readonly Attachment[]
   readonly recipients: Recipients
+  /** What providers have posted since it was claimed. */
+  readonly events: readonly ProviderEvent[] | null
 }
 
 /** The message that a provider gets. */

@@ -13,8 +13,18 @@ const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
 /** Deletes the contents of a message that a provider has accepted. */
 export const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
 
+/** The detail of a message that no answer of the provider confirmed. */
+export const CONFIRMED_BY_EVENT = 'confirmed by an event of the provider'
+/** A list with one reference. The arguments are SQL. */
+export const REFERENCE = (provider: string, id: string) =>
+  `pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object('provider', ${provider}::text, 'id', ${id}::text))`
+/** The column `accepted` with one more reference, unless it has it. */
+export const ACCEPTED = (provider: string, id: string) =>
+  `case when accepted @> ${REFERENCE(provider, id)} then accepted
+    else coalesce(accepted, '[]') || ${REFERENCE(provider, id)} end`
+
 /** The columns of `ClaimedMessage`. */
-const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider, o.recipients,
+const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider, o.recipients, o.events,
   extract(epoch from pg_catalog.now() - o.unknown_since)::float8 as unknown_for, extract(epoch from pg_catalog.now() - o.queued_at)::float8 as age,
   (select pg_catalog.json_agg(pg_catalog.json_build_object('filename', filename, 'content_type', content_type, 'content', pg_catalog.encode(content, 'base64'))
     order by position) from svc_catalog.svc_outbox_attachment a where a.message_id = o.id) as attachments`
@@ -39,6 +49,12 @@ export interface Backlog {
 /** The result of one attempt to send a message. */
 export type AttemptResult = AcceptedResult | OtherResult
 
+/** A provider's reference of a message. */
+export interface Reference {
+  readonly provider: string
+  readonly id: string
+}
+
 interface AcceptedResult {
   /** The contents of a message that was caught are kept. */
   readonly state: 'sent' | 'caught'
@@ -49,8 +65,8 @@ interface AcceptedResult {
 interface OtherResult {
   readonly state: 'partly_sent' | 'failed' | 'unknown' | 'queued'
   readonly recipients: Recipients
-  /** The provider's reference, if it has accepted the message for some recipients. */
-  readonly providerId: string | null
+  /** Of the provider that has accepted the message for some recipients. */
+  readonly reference: Reference | null
   readonly error: string
   readonly code: string
   /** The provider's response. */
@@ -64,7 +80,7 @@ interface OtherResult {
   /** Whether a provider was called. If not, the previous error is kept as well. */
   readonly called: boolean
 }
-const isAccepted = (result: AttemptResult): result is AcceptedResult =>
+export const isAccepted = (result: AttemptResult): result is AcceptedResult =>
   result.state === 'sent' || result.state === 'caught'
 
 /** Stores and claims the messages in the database. */
@@ -135,12 +151,22 @@ export class Outbox {
     return rows.length > 0
   }
 
-  /** @returns the updated message; undefined when another process has claimed it since */
-  async storeResult({ id, claims }: ClaimedMessage, result: AttemptResult): Promise<MessageRecord | undefined> {
+  /**
+   * Stores a result, unless events have arrived that it does not contain.
+   * @param events those that it contains
+   * @returns the updated message; undefined for such events, and when another process has claimed it since
+   */
+  async storeResult(
+    { id, claims }: ClaimedMessage,
+    result: AttemptResult,
+    events: ClaimedMessage['events'],
+  ): Promise<MessageRecord | undefined> {
+    const known = events && JSON.stringify(events)
     const [record] = isAccepted(result)
       ? await this.data.query<MessageRecord>(result.state === 'caught' ? CAUGHT : SENT, [
           id,
           claims,
+          known,
           result.provider,
           result.providerId,
           result.detail,
@@ -148,6 +174,7 @@ export class Outbox {
       : await this.data.query<MessageRecord>(NOT_SENT, [
           id,
           claims,
+          known,
           result.state,
           result.error,
           result.code,
@@ -156,10 +183,20 @@ export class Outbox {
           result.unknownFor,
           result.retryIn,
           result.called,
-          result.providerId,
+          result.reference?.provider ?? null,
+          result.reference?.id ?? null,
           result.recipients && JSON.stringify(result.recipients),
         ])
     return record
+  }
+
+  /** @returns what was posted since the message was claimed; undefined when another process has claimed it since */
+  async eventsSince({ id, claims }: ClaimedMessage): Promise<ClaimedMessage['events'] | undefined> {
+    const [found] = await this.data.query<Pick<ClaimedMessage, 'events'>>(
+      `select events from ${TABLE} where ${OWNED}`,
+      [id, claims],
+    )
+    return found?.events
   }
 
   /** Returns messages in the order of `ids`. */
@@ -178,7 +215,7 @@ export class Outbox {
     const rows = await this.data.query(
       `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, losses = 0, next_at = pg_catalog.now(),
          queued_at = pg_catalog.now(), provider = null, unknown_since = null, error = null, error_code = null, detail = null,
-         delivery = null, delivery_detail = null, delivery_at = null,
+         delivery = ${OF_SOME('delivery')}, delivery_detail = ${OF_SOME('delivery_detail')}, delivery_at = ${OF_SOME('delivery_at')},
          recipients = case when state = 'partly_sent' then ${REOPENED} end
        where id = $1 and state in ('failed', 'unknown', 'partly_sent') and (text is not null or html is not null or message is not null
          or kind = 'email-template') returning 1`,
@@ -232,7 +269,16 @@ export class Outbox {
 }
 
 /** A message that was just stored. */
-const NEW = { attempts: 0, claims: 0, losses: 0, provider: null, recipients: null, unknown_for: null, age: 0 } as const
+const NEW = {
+  attempts: 0,
+  claims: 0,
+  losses: 0,
+  provider: null,
+  recipients: null,
+  events: null,
+  unknown_for: null,
+  age: 0,
+} as const
 
 type ClaimedRow = Omit<ClaimedMessage, 'attachments'> & { readonly attachments: readonly StoredFile[] | null }
 interface StoredFile {
@@ -276,24 +322,30 @@ const CLAIM = `with due as (
   select ${CLAIMED} from o`
 
 const OWNED = `id = $1 and claims = $2 and state in ('queued', 'sending')`
-const DONE = `sent_at = pg_catalog.now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,
-  error = null, error_code = null, unknown_since = null, recipients = null`
-const CAUGHT = `update ${TABLE} set state = 'caught', ${DONE} where ${OWNED} returning ${MESSAGE_COLUMNS}`
-const SENT = `with m as (update ${TABLE} set state = 'sent', ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
+/** $3 are the events that the result contains. */
+const AS_KNOWN = `${OWNED} and events is not distinct from $3::jsonb`
+const DONE = `sent_at = pg_catalog.now(), attempts = attempts + 1, provider = $4, provider_id = $5, detail = $6,
+  error = null, error_code = null, unknown_since = null, recipients = null, events = null`
+const CAUGHT = `update ${TABLE} set state = 'caught', ${DONE} where ${AS_KNOWN} returning ${MESSAGE_COLUMNS}`
+const SENT = `with m as (update ${TABLE} set state = 'sent', ${DONE}, ${DELETE_CONTENTS} where ${AS_KNOWN} returning *),
   a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
   select ${MESSAGE_COLUMNS} from m`
+/** What stays of a message that some recipients got. */
+const OF_SOME = (column: string) => `case when state = 'partly_sent' then ${column} end`
 /** The recipients who did not get a message, to be tried again. */
-const REOPENED = `(select pg_catalog.jsonb_agg(case when r ->> 'outcome' = 'sent' then r else r || '{"outcome": "postponed"}' end order by n)
+const REOPENED = `(select pg_catalog.jsonb_agg(case when r ->> 'outcome' = 'sent' then r
+      else r - 'delivery' - 'delivery_detail' || '{"outcome": "postponed"}' end order by n)
   from pg_catalog.jsonb_array_elements(recipients) with ordinality as e (r, n))`
-/** $10 is whether a provider was called. If not, the new error is followed by that of the last call. */
-const NOT_SENT = `update ${TABLE} set state = $3,
-    error = $4 || case when $10 then '' else coalesce('; before that: ' || pg_catalog.split_part(error, '; before that: ', -1), '') end,
-    error_code = coalesce(case when $10 then null else error_code end, $5),
-    detail = coalesce($6, case when $10 then null else detail end),
-    attempts = attempts + case when $10 then 1 else 0 end, provider = $7,
-    losses = case when $10 then 0 else losses end, provider_id = coalesce($11, provider_id), recipients = $12,
-    sent_at = case when $3 = 'partly_sent' then pg_catalog.now() end,
-    unknown_since = case when $8::float8 is null then null
-      else coalesce(unknown_since, pg_catalog.now() - pg_catalog.make_interval(secs => $8)) end,
-    next_at = pg_catalog.now() + pg_catalog.make_interval(secs => $9)
-  where ${OWNED} returning ${MESSAGE_COLUMNS}`
+/** $11 is whether a provider was called. If not, the new error is followed by that of the last call. */
+const NOT_SENT = `update ${TABLE} set state = $4,
+    error = $5 || case when $11 then '' else coalesce('; before that: ' || pg_catalog.split_part(error, '; before that: ', -1), '') end,
+    error_code = coalesce(case when $11 then null else error_code end, $6),
+    detail = coalesce($7, case when $11 then null else detail end),
+    attempts = attempts + case when $11 then 1 else 0 end, provider = $8,
+    losses = case when $11 then 0 else losses end, provider_id = coalesce($13, provider_id),
+    accepted = case when $13 is null then accepted else ${ACCEPTED('$12', '$13')} end, recipients = $14, events = null,
+    sent_at = case when $4 = 'partly_sent' then pg_catalog.now() end,
+    unknown_since = case when $9::float8 is null then null
+      else coalesce(unknown_since, pg_catalog.now() - pg_catalog.make_interval(secs => $9)) end,
+    next_at = pg_catalog.now() + pg_catalog.make_interval(secs => $10)
+  where ${AS_KNOWN} returning ${MESSAGE_COLUMNS}`

@@ -77,21 +77,16 @@ function readRecipients(value: unknown, addressed: readonly string[]): readonly 
     )
   }
   if (!Array.isArray(value) || !value.every(isOutcome)) return undefined
-  return value.map(({ address, outcome, detail }) => ({
-    address,
-    outcome,
-    // JSON in PostgreSQL has no unpaired surrogates.
-    detail: storable(detail).replaceAll(/\p{Cs}/gu, '\uFFFD'),
-  }))
+  return value.map(({ address, outcome, detail }) => ({ address, outcome, detail: storable(detail) }))
 }
 const RECIPIENT_OUTCOMES: readonly RecipientOutcome['outcome'][] = ['sent', 'postponed', 'refused', 'unknown']
 
 const OUTCOMES: readonly Outcome[] = ['refused', 'retry', 'unknown']
 
-/** Truncates a text without splitting a surrogate pair, and replaces U+0000, which PostgreSQL cannot store. */
-function storable(text: string): string {
+/** Truncates a text, and replaces what PostgreSQL cannot store: U+0000, and in JSON unpaired surrogates. */
+export function storable(text: string): string {
   const short = text.length > MAX_TEXT ? text.slice(0, MAX_TEXT).replace(/[\uD800-\uDBFF]$/, '') : text
-  return short.replaceAll('\0', '\uFFFD')
+  return short.replaceAll(/\0|\p{Cs}/gu, '\uFFFD')
 }
 
 /** Describes types only, because the values may contain secrets: a response of an SDK can contain the request. */

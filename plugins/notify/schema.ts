@@ -181,4 +181,46 @@ begin
 end $$;
 `,
   },
+  {
+    id: '003-events',
+    sql: `
+-- events is a list of {provider, id, kind, detail, address} that providers posted while the message is sending. They are
+-- part of the result of that attempt.
+-- accepted is a list of {provider, id}: the references of providers that accepted the message for some of its recipients.
+alter table svc_catalog.svc_outbox
+  add column events jsonb,
+  add column accepted jsonb;
+update svc_catalog.svc_outbox set accepted = jsonb_build_array(jsonb_build_object('provider', provider, 'id', provider_id))
+  where recipients is not null and provider is not null and provider_id is not null;
+-- Serves delivery events about an earlier attempt.
+create index svc_outbox_accepted on svc_catalog.svc_outbox using gin (accepted jsonb_path_ops) where accepted is not null;
+
+create or replace function svc_catalog.svc_new_message() returns trigger language plpgsql as $$
+begin
+  -- The request of a message of mode sync sends it. After next_at, any server finds that it was lost.
+  new.state := case new.mode when 'sync' then 'sending' else 'queued' end;
+  new.next_at := case new.mode when 'sync'
+    then least(greatest(new.next_at, now() + interval '1 minute'), now() + interval '1 hour') else now() end;
+  new.attempts := 0;
+  new.claims := 0;
+  new.losses := 0;
+  new.created_at := now();
+  new.queued_at := now();
+  new.provider := null;
+  new.unknown_since := null;
+  new.provider_id := null;
+  new.recipients := null;
+  new.events := null;
+  new.accepted := null;
+  new.detail := null;
+  new.error := null;
+  new.error_code := null;
+  new.delivery := null;
+  new.delivery_detail := null;
+  new.delivery_at := null;
+  new.sent_at := null;
+  return new;
+end $$;
+`,
+  },
 ]

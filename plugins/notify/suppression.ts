@@ -15,8 +15,8 @@ export class Suppression {
 
   async add(address: string, reason: string): Promise<void> {
     await this.data.query(
-      `insert into svc_catalog.svc_suppression (address, reason) values ($1, $2) on conflict (address) do nothing`,
-      [address.toLowerCase(), reason],
+      `insert into svc_catalog.svc_suppression (address, reason) values (pg_catalog.lower($1), $2) on conflict (address) do nothing`,
+      [address, reason],
     )
   }
 

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { defineProvider, type DeliveryEvent, type PostedEvents } from 'rowhouse'
 import { tryParseJson, valueAt } from '../answer.js'
 import { apiUrl, baseOf, createApi, secret, timeoutMs, unreadable } from '../api.js'
-import { constantTimeEqual, notEvents, notSigned } from '../events.js'
+import { constantTimeEqual, notEvents, notSigned, ownMessage } from '../events.js'
 
 /** Sends through the Programmable Messaging API of Twilio. */
 export default defineProvider({
@@ -48,11 +48,11 @@ export default defineProvider({
     const sender = {
       ...(from === undefined ? {} : { From: from }),
       ...(messagingServiceSid === undefined ? {} : { MessagingServiceSid: messagingServiceSid }),
-      ...(statusCallbackUrl === undefined ? {} : { StatusCallback: statusCallbackUrl }),
     }
     return {
       async send(sms, signal) {
         const form = new URLSearchParams({ To: `+${sms.countryCode}${sms.to}`, ...sender, Body: sms.message })
+        if (statusCallbackUrl !== undefined) form.set('StatusCallback', callbackFor(sms.id, statusCallbackUrl))
         const { json, text } = await api.send({ ...request, body: form.toString() }, signal)
         const { sid, status, num_segments: segments } = (json ?? {}) as Readonly<Record<string, unknown>>
         if (typeof sid !== 'string' || sid === '') throw unreadable(text)
@@ -94,12 +94,21 @@ const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
   failed: 'bounced',
 }
 
+/** Returns the callback URL with our id of the message. A fragment, which configures retries, stays at the end. */
+function callbackFor(id: string, url: string): string {
+  const [base = '', ...fragment] = url.split(/(?=#)/)
+  return [`${base}${base.includes('?') ? '&' : '?'}rowhouse_id=${encodeURIComponent(id)}`, ...fragment].join('')
+}
+
 /**
  * Reads a status callback.
- * @param url the configured callback URL, which is part of the signed text
+ * @param configured the configured callback URL. That of the message is part of the signed text
  * @throws ServiceError 401 for a wrong signature, 400 for an unreadable body
  */
-function readCallback({ headers, body }: PostedEvents, url: string, token: string): readonly DeliveryEvent[] {
+function readCallback(posted: PostedEvents, configured: string, token: string): readonly DeliveryEvent[] {
+  const { headers, query, body } = posted
+  const { rowhouse_id: ours } = query
+  const [url = ''] = (ours === undefined ? configured : callbackFor(ours, configured)).split('#')
   const fields = new URLSearchParams(body.toString())
   const signature = headers['x-twilio-signature']
   if (signature === undefined) throw notSigned('the status callback is not signed')
@@ -112,7 +121,7 @@ function readCallback({ headers, body }: PostedEvents, url: string, token: strin
   const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
   if (kind === undefined) return []
   const code = fields.get('ErrorCode')
-  return [{ id, kind, detail: code ? `${status}, error code ${code}` : status }]
+  return [{ id, ...ownMessage(ours), kind, detail: code ? `${status}, error code ${code}` : status }]
 }
 
 /**

@@ -381,8 +381,8 @@ t.test('twilio', async (t) => {
 
     const more = { messagingServiceSid: SERVICE_SID, statusCallbackUrl: CALLBACK }
     const { api: other, provider: service } = await start(t, more)
-    const { id: sid } = await service.send(sms('x'), soon())
-    const sender = { MessagingServiceSid: SERVICE_SID, StatusCallback: CALLBACK }
+    const { id: sid } = await service.send({ ...sms('x'), id: 'our-id' }, soon())
+    const sender = { MessagingServiceSid: SERVICE_SID, StatusCallback: `${CALLBACK}&rowhouse_id=our-id` }
     t.same(other.messages, [{ To: '+12025550100', Body: 'x', ...sender, sid }])
   })
 
@@ -476,9 +476,20 @@ t.test('twilio', async (t) => {
     t.match(await read(provider, callback(failed)), [{ detail: 'undelivered, error code 30005' }])
 
     const { id } = await provider.send(sms(), soon())
-    t.equal(api.messages.at(-1)!['StatusCallback'], CALLBACK)
     const delivered = fields({ MessageSid: id, MessageStatus: 'delivered' })
     t.same(await read(provider, callback(delivered)), [{ id, kind: 'delivered', detail: 'delivered' }])
+    t.match(api.messages.at(-1)!['StatusCallback'], /&rowhouse_id=/)
+    for (const url of [CALLBACK.replace(/\?.*/, ''), `${CALLBACK}%20`, `${CALLBACK}#rc=3`]) {
+      const { api, provider } = await start(t, { from: '+12025550123', statusCallbackUrl: url })
+      const message = randomUUID()
+      const { id } = await provider.send({ ...sms(), id: message }, soon())
+      const sent = api.messages.at(-1)!['StatusCallback']!
+      const query = Object.fromEntries(new URL(sent).searchParams)
+      const signed = { ...callback(fields({ MessageSid: id, MessageStatus: 'delivered' }), sent.split('#')[0]), query }
+      t.same(await read(provider, signed), [{ id, message, kind: 'delivered', detail: 'delivered' }], url)
+      const other = { ...signed, query: { ...query, rowhouse_id: randomUUID() } }
+      await t.rejects(read(provider, other), { status: 401, code: 'unauthorized' }, 'the id is signed')
+    }
   })
 
   t.test('other status callbacks are refused', async (t) => {
@@ -564,7 +575,7 @@ t.test('the configurations of the documentation work as they stand', async (t) =
       {
         To: '+12025550100',
         From: '+12025550123',
-        StatusCallback: 'https://api.example.com/v1/send/events/sms/twilio',
+        StatusCallback: 'https://api.example.com/v1/send/events/sms/twilio?rowhouse_id=our-id',
         Body: 'Hi',
       },
     ],

@@ -1,13 +1,16 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import type { PostedEvents } from '../../core/contracts.js'
-import { type DeliveryEvent, ServiceError } from '../../core/index.js'
+import { type DeliveryEvent, type RecipientOutcome, ServiceError } from '../../core/index.js'
 import { signedReceipt } from '../kit/fake-apis/vonage.js'
 import { twilioSignature } from '../kit/fake-apis/twilio.js'
 import { MAIL, notifyServer, type NotifyServer } from '../kit/notify.js'
+import { becomes, FAST } from '../kit/notify-steps.js'
 import { area, type Case } from '../kit/promises.js'
+import { sendError } from '../kit/sender.js'
 import { type TestServer, testServer } from '../kit/server.js'
 import { basic, mailgunEvent, now, resendSigner, sendgridSigner } from '../kit/signed-events.js'
+import { until } from '../kit/until.js'
 import { listen } from '../kit/who-is.js'
 
 /** What providers may post about messages, and what it changes. */
@@ -23,6 +26,14 @@ const PROMISES = {
   'event.early': 'an event that comes before its message is known to be sent is not lost',
   'event.settles': 'an event for a message of unknown outcome makes it sent',
   'event.recipients': 'an event about a recipient settles the outcome of that recipient, and keeps its delivery',
+  'event.while-sending':
+    'an event that comes while a message is sent is a part of the result, and outweighs what the provider answers',
+  'event.lost-claim': 'an event that came before a server was lost keeps its message from being sent again',
+  'event.waiting': 'a message that waits for another attempt is not sent again once an event proves that it was sent',
+  'event.earlier-attempt':
+    'events about an earlier attempt count after another provider, or another attempt, has completed the message',
+  'event.kept': 'what events said of a message is kept when it is tried again',
+  'event.odd-text': 'an event may have any text',
   'event.not-another': 'an event does not change a message of another provider',
   'postmark.event': 'an event of Postmark is proved by its password',
   'sendgrid.event': 'an event of SendGrid is proved by its signature',
@@ -103,9 +114,14 @@ const DELIVERED: Readonly<Record<string, (id: string, ours?: string, wrong?: boo
     resendSigner(wrong ? randomBytes(24) : resendKey)(
       json({ type: 'email.delivered', data: { email_id: id, to: [reader], tags: { rowhouse_id: ours } } }),
     ),
-  twilio: (id, _ours, wrong) => {
+  twilio: (id, ours, wrong) => {
     const fields = { MessageSid: id, MessageStatus: 'delivered' }
-    return form(fields, { 'x-twilio-signature': twilioSignature(TWILIO_URL, fields, wrong ? 'other' : TWILIO_TOKEN) })
+    const url = ours === undefined ? TWILIO_URL : `${TWILIO_URL}?rowhouse_id=${ours}`
+    const signature = twilioSignature(url, fields, wrong ? 'other' : TWILIO_TOKEN)
+    return {
+      ...form(fields, { 'x-twilio-signature': signature }),
+      query: ours === undefined ? {} : { rowhouse_id: ours },
+    }
   },
   vonage: (id, ours, wrong) => {
     const fields = {
@@ -121,12 +137,15 @@ const DELIVERED: Readonly<Record<string, (id: string, ours?: string, wrong?: boo
 const kindOf = (name: string) => (SMS.includes(name) ? 'sms' : 'email')
 
 /** Events of a provider, as it posts them. */
-const posted = (server: TestServer, name: string, { headers, body }: PostedEvents) =>
-  server.bare(`/v1/send/events/${kindOf(name)}/${name}`, {
-    method: 'POST',
-    body: new Uint8Array(body),
-    headers: headers as Record<string, string>,
-  })
+const posted = (server: TestServer, name: string, { headers, query, body }: PostedEvents) =>
+  server.bare(
+    `/v1/send/events/${kindOf(name)}/${name}?${new URLSearchParams(query as Record<string, string>).toString()}`,
+    {
+      method: 'POST',
+      body: new Uint8Array(body),
+      headers: headers as Record<string, string>,
+    },
+  )
 
 /** A message in a state. */
 async function message(server: TestServer, name: string, set: string): Promise<string> {
@@ -155,6 +174,12 @@ const post = (server: TestServer, path: string, events: unknown, proof = 'right'
     body: JSON.stringify(events),
     headers: { 'x-proof': proof },
   })
+
+/** What the fake provider got, once it has got something. */
+async function handed({ email }: NotifyServer) {
+  await until('the provider is called', () => email.handed.length > 0)
+  return email.handed
+}
 
 /** An event of a provider counts if it is signed. */
 const signed =
@@ -228,14 +253,14 @@ const CASES: Record<keyof typeof PROMISES, Case<Events>> = {
     t.equal(asked.times(), 1)
   },
   'event.early': async (t, server) => {
-    for (const name of [...EMAIL, 'vonage']) {
+    for (const name of [...EMAIL, ...SMS]) {
       const sending = await message(server, name, `state = 'sending'`)
       await posted(server, name, DELIVERED[name]!('a-reference', sending))
       t.match(await shown(server, sending), { state: 'sending', provider_id: null, delivery: 'delivered' }, name)
     }
   },
   'event.settles': async (t, server) => {
-    for (const name of [...EMAIL, 'vonage']) {
+    for (const name of [...EMAIL, ...SMS]) {
       const unknown = await message(server, name, `state = 'unknown', unknown_since = now(), error = 'no answer'`)
       await server.sql(`insert into svc_catalog.svc_outbox_attachment values ('${unknown}', 0, 'a', 'text/plain', 'a')`)
       await posted(server, name, DELIVERED[name]!('a-reference', unknown, true))
@@ -286,6 +311,175 @@ const CASES: Record<keyof typeof PROMISES, Case<Events>> = {
     const complained = { ...got, delivery: 'complained' }
     t.match(await shown(server, sent), { state: 'partly_sent', delivery: 'complained', recipients: [complained, no] })
   },
+  'event.while-sending': async (t, { fake }) => {
+    fake.email.extra = { ...fake.email.extra, sendsToSome: true }
+    const [late, away] = ['late@example.com', 'away@example.com'] as const
+    const some = (address: string, outcome: RecipientOutcome['outcome']) => ({ address, outcome, detail: '' })
+    const accepted = { id: 'own', detail: '250 ok' }
+    const confirmed = {
+      state: 'sent',
+      provider: 'first',
+      provider_id: 'ref',
+      attempts: 1,
+      text: null,
+      recipients: null,
+    }
+    for (const [kind, answer, expected] of [
+      ['delivered', async () => accepted, { state: 'sent', provider_id: 'own', delivery: 'delivered' }],
+      ['delivered', sendError('unknown', 'no answer'), confirmed],
+      ['deferred', sendError('unknown', 'no answer'), { ...confirmed, delivery: 'deferred' }],
+      ['delivered', sendError('refused', 'no'), confirmed],
+      ['complained', sendError('refused', 'no'), { ...confirmed, delivery: 'complained' }],
+      ['bounced', sendError('refused', 'no'), { state: 'failed', delivery: 'bounced' }],
+      ['delivered', async () => ({ ...accepted, recipients: [some(late, 'postponed')] }), confirmed],
+      [
+        'delivered',
+        async () => ({ ...accepted, recipients: [some(late, 'unknown'), some(away, 'refused')] }),
+        {
+          state: 'partly_sent',
+          provider_id: 'own',
+          recipients: [{ outcome: 'sent' }, { outcome: 'sent', delivery: 'delivered' }, { outcome: 'refused' }],
+        },
+      ],
+      [
+        'bounced',
+        async () => ({ ...accepted, recipients: [some(away, 'refused')] }),
+        { state: 'partly_sent', recipients: [{ outcome: 'sent' }, { outcome: 'sent', delivery: 'bounced' }, {}] },
+      ],
+    ] as const)
+      for (const queue of [true, false]) {
+        fake.email.handed.length = fake.second.handed.length = 0
+        const address = late
+        fake.email.answers.push(async (message) => {
+          const event = { id: 'ref', message: message.id, kind, detail: 'said so', address }
+          // The same event may come twice.
+          for (const events of [[event], [event, event]]) t.equal((await post(fake, 'email/first', events)).status, 200)
+          return answer()
+        })
+        const { status } = await fake.send('email', { ...MAIL, cc: [late, away], queue })
+        const [message] = fake.email.handed.length > 0 ? fake.email.handed : await handed(fake)
+        await becomes(fake, message!.id, expected.state)
+        const name = `${kind}, ${queue ? 'queued' : 'synchronous'}, then ${JSON.stringify(expected)}`
+        t.match(await shown(fake, message!.id), { delivery: kind, ...expected }, name)
+        t.equal(status, !queue && expected.state === 'failed' ? 500 : 200, name)
+        t.same([fake.email.handed.length, fake.second.handed.length], [1, 0], name)
+      }
+  },
+  'event.lost-claim': async (t, { fake }) => {
+    fake.email.handed.length = fake.second.handed.length = 0
+    const [a, b] = ['5550100', 'b@example.com']
+    const delivered = (message: string, address: string) => ({
+      id: 'ref',
+      message,
+      kind: 'delivered',
+      detail: '',
+      address,
+    })
+    const lost = (id: string) => fake.sql(`update svc_catalog.svc_outbox set next_at = now() where id = '${id}'`)
+    for (const mode of ['queue', 'sync']) {
+      const id = await message(fake, 'first', `state = 'sending', attempts = 1, mode = '${mode}'`)
+      await post(fake, 'email/first', [delivered(id, a)])
+      await lost(id)
+      await becomes(fake, id, 'sent')
+      t.match(await shown(fake, id), { provider: 'first', provider_id: 'ref', delivery: 'delivered' }, mode)
+    }
+    const outcomes = JSON.stringify([a, b].map((address) => ({ address, outcome: 'postponed', detail: '' })))
+    const id = await message(
+      fake,
+      'first',
+      `state = 'sending', cc = '["${b}"]', recipients = '${outcomes}', at_most_once = true`,
+    )
+    await post(fake, 'email/first', [delivered(id, b)])
+    await lost(id)
+    await becomes(fake, id, 'partly_sent')
+    t.match(await shown(fake, id), { recipients: [{ outcome: 'unknown' }, { outcome: 'sent', delivery: 'delivered' }] })
+    t.same([...fake.email.handed, ...fake.second.handed], [])
+  },
+  'event.waiting': async (t, server) => {
+    for (const [set, kind, state] of [
+      [`unknown_since = now()`, 'Delivery', 'sent'],
+      [`unknown_since = now()`, 'Bounce', 'sent'],
+      [`error = 'not now'`, 'Delivery', 'sent'],
+      [`error = 'not now'`, 'Bounce', 'queued'],
+      [`claims = 1`, 'Delivery', 'sent'],
+    ] as const) {
+      const id = await message(server, 'postmark', `state = 'queued', ${set}`)
+      await server.sql(`update svc_catalog.svc_outbox set provider = null where id = '${id}' and claims = 1`)
+      const { headers } = DELIVERED['postmark']!('')
+      const event = { RecordType: kind, Type: 'SoftBounce', MessageID: 'ref', Metadata: { rowhouse_id: id } }
+      await posted(server, 'postmark', { headers, query: {}, body: json(event) })
+      const name = `${set}, ${kind}`
+      t.match(await shown(server, id), { state, delivery: kind === 'Bounce' ? 'bounced' : 'delivered' }, name)
+    }
+  },
+  'event.earlier-attempt': async (t, { fake }) => {
+    fake.email.handed.length = fake.second.handed.length = 0
+    fake.second.extra = { sendsToSome: true }
+    const late = { address: 'late@example.com', outcome: 'postponed', detail: '' } as const
+    const event = { id: 'first-part', kind: 'bounced', detail: 'full', address: 'reader@example.com' }
+    const partly = async () => {
+      fake.email.answers.push(async () => ({ id: 'first-part', detail: '250 ok', recipients: [late] }))
+      const { headers } = await fake.send('email', { ...MAIL, cc: late.address })
+      return headers.get('location')!.split('/').at(-1)!
+    }
+    for (const rest of [[], [sendError('retry', 'not now'), sendError('retry', 'not now')]]) {
+      const id = await partly()
+      t.match(await shown(fake, id), { state: 'partly_sent', provider: 'first', provider_id: 'first-part' })
+      fake.email.answers.push(...rest)
+      fake.second.answers.push(...rest.slice(1))
+      t.equal((await fake.send(`${id}/retry`, {})).status, 200)
+      await becomes(fake, id, 'sent')
+      const done = await shown(fake, id)
+      t.not(done.provider_id, 'first-part')
+      await post(fake, 'email/first', [event])
+      t.match(await shown(fake, id), { state: 'sent', delivery: 'bounced', delivery_detail: 'full' }, done.provider)
+      await fake.sql(`delete from svc_catalog.svc_outbox where id = '${id}'`)
+    }
+    fake.email.answers.push(async () => ({ id: 'first-part', detail: '250 ok', recipients: [late] }))
+    fake.email.answers.push(sendError('retry', 'not now', { recipients: [late] }))
+    const { body } = await fake.send('email', { ...MAIL, cc: late.address, queue: true })
+    await becomes(fake, body.id, 'sent')
+    t.match(await shown(fake, body.id), { provider: 'second' }, 'another provider has completed it')
+    await post(fake, 'email/first', [{ ...event, id: 'other', message: body.id }])
+    t.match(await shown(fake, body.id), { state: 'sent', delivery: 'bounced' }, 'an event with our id')
+    fake.second.extra = {}
+  },
+  'event.kept': async (t, { fake }) => {
+    const refused = { address: 'away@example.com', outcome: 'refused', detail: '' } as const
+    fake.email.answers.push(async () => ({ id: 'kept', detail: '250 ok', recipients: [refused] }))
+    const { headers } = await fake.send('email', { ...MAIL, cc: refused.address })
+    const id = headers.get('location')!.split('/').at(-1)!
+    const bounced = { id: 'kept', kind: 'bounced', detail: 'full' }
+    await post(fake, 'email/first', [
+      { ...bounced, address: 'reader@example.com' },
+      { ...bounced, address: refused.address },
+    ])
+    fake.email.answers.push(async () => ({ id: 'again', detail: '250 ok', recipients: [refused] }))
+    t.equal((await fake.send(`${id}/retry`, {})).status, 200)
+    await becomes(fake, id, 'partly_sent')
+    t.match(await shown(fake, id), {
+      delivery: 'bounced',
+      recipients: [{ delivery: 'bounced' }, { outcome: 'refused' }],
+    })
+    t.equal((await shown(fake, id)).recipients[1].delivery, undefined, 'except of those who are tried again')
+    t.equal((await fake.send(`${id}/retry`, {})).status, 200)
+    await becomes(fake, id, 'sent')
+    t.match(await shown(fake, id), { delivery: 'bounced', delivery_detail: 'full', recipients: null })
+  },
+  'event.odd-text': async (t, { fake }) => {
+    const odd = 'a\u0000b\ud800'
+    const { body, headers } = await fake.send('email', MAIL)
+    const event = { id: body.id, kind: 'delivered', detail: odd, address: odd }
+    t.equal((await post(fake, 'email/first', [event, { ...event, id: odd }])).status, 200)
+    t.match(await shown(fake, headers.get('location')!.split('/').at(-1)!), { delivery_detail: 'a\ufffdb\ufffd' })
+    fake.email.answers.push(async ({ id }) => {
+      t.equal((await post(fake, 'email/first', [{ ...event, message: id }])).status, 200)
+      return { id: 'odd', detail: 'ok' }
+    })
+    t.equal((await fake.send('email', MAIL)).status, 200)
+    const lasting = { ...event, kind: 'bounced', permanent: true }
+    t.equal((await post(fake, 'email/first', [lasting, { ...lasting, address: 'İ@example.com' }])).status, 200)
+  },
   'event.not-another': async (t, server) => {
     const failed = await message(server, 'another', `state = 'failed'`)
     await posted(server, 'postmark', DELIVERED['postmark']!('a-reference', failed))
@@ -317,7 +511,7 @@ async function start(t: Test): Promise<Events> {
   let times = 0
   const url = await listen(t, (_, res) => void res.writeHead(401, { times: ++times }).end())
   const asked = await real({ webhook: { url } }, server.databaseUrl)
-  const fake = await notifyServer(t)
+  const fake = await notifyServer(t, { ...FAST, email: { failover: ['second'] }, breaker: { failures: 1000 } })
   fake.email.extra = {
     events({ headers, query, body }) {
       if (headers['x-proof'] !== 'right' || query['a'] !== '1')
