@@ -84,6 +84,8 @@ export interface Part {
 export interface Prepared extends Statement {
   /** Short and unique per text. PostgreSQL would truncate longer names to 63 bytes and confuse them. */
   readonly name: string
+  /** Tables and functions that its request is about, for the log. Related tables are not among them. */
+  readonly about?: string
 }
 
 /** Performs a task. Its result is plain data. */
@@ -102,10 +104,12 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
   const op = authorize(wanted, task.role, catalog)
   const most = op.kind === 'read' ? mostRows(op, catalog) : undefined
   const quotes = quotesOthers(op, catalog)
+  const about = rootsOf(wanted).join(', ')
   const statements = emit(op, task.form).map((statement) => ({
     ...statement,
     ...(quotes ? { calls: true as const } : {}),
     name: nameOf(statement.text),
+    about,
   }))
   const longest = Math.max(0, ...statements.map(({ text }) => text.length))
   if (longest > MAX_SQL) {
@@ -138,6 +142,16 @@ function prepare(task: Preparation, { prepare }: PlannerModule, catalog: Catalog
 
 /** Returns a name for a prepared statement: short, and unique per text. */
 export const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
+
+/** Returns the names of the tables and functions that a request asks for, without the schema `public`. */
+function rootsOf(op: Op): readonly string[] {
+  const reads = op.kind === 'roots' ? op.fields.flatMap((field) => ('read' in field ? [field.read] : [])) : [op]
+  const names = reads.map((read) => {
+    const { schema, name } = ('from' in read && read.from?.function) || read.table
+    return schema === 'public' ? name : `${schema}.${name}`
+  })
+  return [...new Set(names)]
+}
 
 function listOf({ key, read }: { readonly key: string; readonly read: Read }, catalog: Catalog): Part {
   const most = mostRows(read, catalog)

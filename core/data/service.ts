@@ -12,7 +12,7 @@ import { cancellable, executeIn, plainLane } from '../db/execute.js'
 import type { Cell, Execution, Lane } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
-import { createObserver, queryTags } from '../db/observe.js'
+import { createObserver, placeOn, queryTags } from '../db/observe.js'
 import { SlowQueries } from '../db/slow-queries.js'
 import { openStandbys, standbyLane, type StandbyState } from '../db/standbys.js'
 import { serviceError } from '../errors.js'
@@ -91,7 +91,8 @@ export async function openData(database: Database, options: DataOptions): Promis
   const streams = createStreamCounts(metrics)
   const limits = createCallerLimits(database, streams, options.admit)
   const slowQueries = new SlowQueries(config.slowQueryMs === 0 ? Infinity : config.slowQueryMs, log)
-  const observer = createObserver(config.url, slowQueries, metrics)
+  const observer = createObserver(slowQueries, metrics)
+  const inTransactions = placeOn(database, 'pool')
   const closers: (() => Promise<void>)[] = []
   const laneTo = (server: Database, { lane }: typeof limits): Lane => {
     const fast = options.fast ? openFastLanes(server, log, metrics, observer) : undefined
@@ -190,7 +191,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       const { transaction } = call
       if (transaction) {
         const client = await transaction.connection()
-        const answered = executeIn(client, job.plan, job.values, job.execution)
+        const answered = executeIn(client, job.plan, job.values, job.execution, inTransactions)
         if (job.isLast && job.plan.statements.length === 1) call.onSent?.()
         const text = await answered
         transaction.answered += Buffer.byteLength(text)

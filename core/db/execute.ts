@@ -5,42 +5,52 @@ import { CellQuery } from './cell-query.js'
 import { cancel, type Database, inTransaction, type Pool, withClient } from './database.js'
 import { clientError } from './errors.js'
 import type { Execution, Lane } from './lane.js'
+import { type Place, placeOn } from './observe.js'
 import { isConnectionError } from './sqlstates.js'
 import { plainSource, readRows } from './stream.js'
 
 /** Runs each request on its own pooled connection, with `pg` and `pg-query-stream`. */
 export function plainLane(database: Database): Lane {
   let streams: Pool | undefined
+  const place = placeOn(database, 'pool')
+  const ofStreams = placeOn(database, 'stream')
   // One statement is one round trip and needs no explicit transaction.
   const run: Lane['cell'] = ({ plan, values, execution, signal }) =>
     withClient(database.main, (client, discard) =>
       cancellable(database, client, discard, signal, () => {
-        const execute = () => executeIn(client, plan, values, execution)
+        const execute = () => executeIn(client, plan, values, execution, place)
         return plan.statements.length === 1 ? execute() : inTransaction(client, execute)
       }),
     )
   return {
     cell: run,
     write: run,
-    rows: (job) => readRows(database, { pool: (streams ??= database.openStreams()), open: plainSource }, job),
+    rows: (job) =>
+      readRows(database, { pool: (streams ??= database.openStreams()), open: plainSource, place: ofStreams }, job),
   }
 }
 
-/** Runs a compiled request in an open transaction, or without one if it has a single statement. */
+/**
+ * Runs a compiled request in an open transaction, or without one if it has a single statement.
+ * @param place for its observer, if it has one
+ */
 export async function executeIn(
   client: ClientBase,
   { statements }: Pick<Compiled, 'statements'>,
   values: readonly (string | null)[],
   execution: Execution,
+  place: Place = UNOBSERVED,
 ): Promise<string> {
   const [first, ...others] = statements as readonly [Prepared, ...Prepared[]]
-  let answer = await cell(client, first, values, execution)
+  let answer = await cell(client, first, values, execution, place)
   for (const statement of others) {
     const bound = bind(statement.params, { ...execution.bindings, written: answer })
-    answer = await cell(client, statement, bound, execution)
+    answer = await cell(client, statement, bound, execution, place)
   }
   return answer
 }
+
+const UNOBSERVED: Place = { lane: 'pool', target: {} }
 
 /** Time for work outside of PostgreSQL, such as a plugin's, to stop after the request has ended, in milliseconds. */
 const GRACE_MS = 2000
@@ -82,6 +92,7 @@ async function cell(
   statement: Prepared,
   values: readonly (string | null)[],
   execution: Execution,
+  place: Place,
 ): Promise<string> {
   const { prepare, dialect, reader, onTime, tags = '', observer } = execution
   const query = new CellQuery(statement.text + tags, values, prepare ? statement.name : '', statement.row)
@@ -90,12 +101,12 @@ async function cell(
     return query.answer
   }
   try {
-    const answer = (await (observer ? observer.trace(statement, execution, 'pool', send) : send())) as string
+    const answer = (await (observer ? observer.trace(statement, execution, place, send) : send())) as string
     onTime?.(query.ms)
     return answer
   } catch (error) {
     throw isConnectionError(error) ? error : clientError(error, reader, statement, dialect)
   } finally {
-    observer?.ran(statement, execution, 'pool', query.ms)
+    observer?.ran(statement, execution, place, query.ms)
   }
 }

@@ -1,45 +1,63 @@
 import { EventEmitter } from 'node:events'
 import type pg from 'pg'
+import type { DatabaseConfig } from './config.js'
 import { hostUrls } from './hosts.js'
 import type { Metrics } from '../metrics.js'
 import { type Attributes, currentTrace, isTracing, type Step, traced } from '../tracing.js'
 import { type QuerySummary, summaryOf } from './query-summary.js'
 import type { Origin, SlowQueries, Statement } from './slow-queries.js'
 
-/** Where a statement ran: on a pooled connection, on a shared one, or as a cursor. */
-export type LaneName = 'pool' | 'shared' | 'stream'
+/** Where a statement runs. */
+export interface Place {
+  /** On a pooled connection, on a shared one, or as a cursor. */
+  readonly lane: 'pool' | 'shared' | 'stream'
+  /** `primary` or `standby db2:5432`; absent without standbys. */
+  readonly server?: string | undefined
+  /** What spans say of the server. */
+  readonly target: Attributes
+}
+
+interface Server {
+  /** Empty for the primary. */
+  readonly name: string
+  readonly standbys: readonly unknown[]
+  readonly config: Pick<DatabaseConfig, 'url'>
+}
+
+export const placeOn = ({ name, standbys, config }: Server, lane: Place['lane']): Place => ({
+  lane,
+  server: name || (standbys.length > 0 ? 'primary' : undefined),
+  target: targetOf(config.url),
+})
 
 /** Observes the statements of requests: their spans, their durations, and those that are slow. */
 export interface Observer {
   readonly slow: SlowQueries
   /** Runs a statement in a span. */
-  trace<T>(statement: Statement, origin: Origin, lane: LaneName, run: () => Promise<T>): Promise<T>
+  trace<T>(statement: Statement, origin: Origin, place: Place, run: () => Promise<T>): Promise<T>
   /** Measures a statement. */
-  time(origin: Origin, lane: LaneName, ms: number): void
+  time(origin: Origin, place: Place, ms: number): void
   /** Measures a statement, and records it if it was slow. */
-  ran(statement: Statement, origin: Origin, lane: LaneName, ms: number): void
+  ran(statement: Statement, origin: Origin, place: Place, ms: number): void
 }
 
-/** @param url connection URL of the primary */
-export function createObserver(url: string | undefined, slow: SlowQueries, metrics: Metrics): Observer {
+export function createObserver(slow: SlowQueries, metrics: Metrics): Observer {
   const durations = metrics.histogram(
     'database_query_duration_seconds',
     'Time from sending a statement of a request to its result, or to its first rows.',
     ['kind', 'lane'],
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   )
-  const primary = targetOf(url)
-  const time: Observer['time'] = ({ reader: { kind } }, lane, ms) => {
+  const time: Observer['time'] = ({ reader: { kind } }, { lane }, ms) => {
     if (ms >= 0) durations.observe({ kind: kind ?? '', lane }, ms / 1000)
   }
   return {
     slow,
-    trace: (statement, origin, lane, run) =>
-      traced(() => stepOf(statement, origin, lane, origin.server ? targetOf(origin.server) : primary), run),
+    trace: (statement, origin, place, run) => traced(() => stepOf(statement, origin, place), run),
     time,
-    ran(statement, origin, lane, ms) {
-      time(origin, lane, ms)
-      if (ms > slow.thresholdMs) slow.record(statement, origin, ms, lane)
+    ran(statement, origin, place, ms) {
+      time(origin, place, ms)
+      if (ms > slow.thresholdMs) slow.record(statement, origin, ms, place)
     },
   }
 }
@@ -47,7 +65,7 @@ export function createObserver(url: string | undefined, slow: SlowQueries, metri
 /** Summaries of the statements of plans. */
 const summaries = new WeakMap<Statement, QuerySummary>()
 
-function stepOf(statement: Statement, { planner, name }: Origin, lane: LaneName, target: Attributes): Step {
+function stepOf(statement: Statement, { planner, name }: Origin, { lane, target }: Place): Step {
   const known = summaries.get(statement) ?? summaryOf(statement.text)
   summaries.set(statement, known)
   return statementStep(target, known, {

@@ -21,6 +21,12 @@ export interface SlowQuery {
   readonly lastSeen: Date
 }
 
+/** Where a statement ran. */
+interface Where {
+  readonly lane: string
+  readonly server?: string | undefined
+}
+
 /** The request that a statement is part of. */
 export interface Origin {
   /** Front end that planned it. */
@@ -31,8 +37,6 @@ export interface Origin {
   readonly isCached?: boolean
   /** Name of its query template or GraphQL operation. */
   readonly name?: string | undefined
-  /** Connection URL of the standby where it runs; absent: on the primary. */
-  readonly server?: string | undefined
   readonly reader: Pick<Reader, 'role' | 'kind' | 'log'>
 }
 
@@ -40,11 +44,14 @@ export interface Statement {
   /** Unique per text. */
   readonly name: string
   readonly text: string
+  /** Tables and functions that its request is about. */
+  readonly about?: string
 }
 
 const MAX_QUERIES = 200
 const MAX_SQL = 32 * 1024
 const MAX_NAME = 100
+const MAX_ABOUT = 200
 
 /** The slow statements of this process. Keeps those that took the most time in total. */
 export class SlowQueries {
@@ -65,8 +72,7 @@ export class SlowQueries {
     return this.byId.get(id)
   }
 
-  /** @param lane where it ran */
-  record({ name: hash, text }: Statement, origin: Origin, ms: number, lane?: string): void {
+  record({ name: hash, text, about }: Statement, origin: Origin, ms: number, { lane, server }: Where): void {
     const { planner, name, shape, isCached, reader } = origin
     const { role, kind, log } = reader
     const id = `${role}:${hash}`
@@ -87,8 +93,9 @@ export class SlowQueries {
       lastSeen: new Date(),
     })
     const to = log?.() ?? this.log
-    const how = { shape: hashOf(shape), plan: isCached ? 'cached' : 'compiled', lane }
-    to.warn({ query: id, ms: Math.round(ms), role, kind, planner, name: title, ...how }, 'slow query')
+    const how = { shape: hashOf(shape), plan: isCached ? 'cached' : 'compiled', lane, server }
+    const table = about?.slice(0, MAX_ABOUT)
+    to.warn({ query: id, ms: Math.round(ms), role, kind, planner, table, name: title, ...how }, 'slow query')
   }
 }
 

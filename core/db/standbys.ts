@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from '../log.js'
 import type { Metrics } from '../metrics.js'
-import { isTracing } from '../tracing.js'
 import { type Database, isSilence, type Pool, withClient } from './database.js'
 import { isOfRecovery, isStale } from './errors.js'
 import { hostOf } from './hosts.js'
@@ -320,9 +319,8 @@ export function standbyLane(standbys: Standbys, lanes: ReadonlyMap<Database, Lan
       const chosen = job.standby && (await standbys.choose(job.standby.after))
       const lane = chosen && lanes.get(chosen)
       if (!lane) return from(primary)(job)
-      const there = isTracing() ? { ...job, execution: { ...job.execution, server: chosen.config.url } } : job
       try {
-        return await unlessSilent(standbys, chosen, from(lane)(there), drop)
+        return await unlessSilent(standbys, chosen, from(lane)(job), drop)
       } catch (error) {
         if (job.signal.aborted || !isOfStandby(error)) throw error
         return from(primary)(job)

@@ -8,6 +8,7 @@ import { cancel, checkOut, type Database, isPooled, type Pool } from './database
 import { clientError } from './errors.js'
 import type { Job } from './lane.js'
 import { socketOf } from './limit-answers.js'
+import type { Place } from './observe.js'
 import { type RowBatch, type RowBatches, rowOf } from './row-messages.js'
 import { isConnectionError } from './sqlstates.js'
 
@@ -25,6 +26,7 @@ export interface RowConnections {
   /** Has no statement timeout, which would apply to the whole stream. */
   readonly pool: Pool
   readonly open: (client: PoolClient) => RowSource
+  readonly place: Place
 }
 
 /** Keeps values as PostgreSQL writes them. */
@@ -39,12 +41,12 @@ export function readRows(database: Database, connections: RowConnections, job: J
   const { plan, execution } = job
   const statement = plan.statements[0] as Prepared
   const open = () => openRows(database, connections, statement, job)
-  return execution.observer ? execution.observer.trace(statement, execution, 'stream', open) : open()
+  return execution.observer ? execution.observer.trace(statement, execution, connections.place, open) : open()
 }
 
 async function openRows(
   database: Database,
-  { pool, open }: RowConnections,
+  { pool, open, place }: RowConnections,
   statement: Prepared,
   { values, execution, signal }: Job,
 ): Promise<RowBatches> {
@@ -112,7 +114,7 @@ async function openRows(
     // The request may be retried on another connection.
     throw isConnectionError(error) ? error : toClientError(error)
   } finally {
-    execution.observer?.ran(statement, execution, 'stream', performance.now() - began)
+    execution.observer?.ran(statement, execution, place, performance.now() - began)
   }
 }
 

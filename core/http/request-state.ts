@@ -80,9 +80,13 @@ export class RequestState {
     return this.app.held
   }
 
-  /** Logger that adds the request id. */
+  /** Logger that adds the request id, and the route once that is known. */
   get log(): Logger {
-    return (this.madeLog ??= this.app.log.child({ requestId: this.requestId }))
+    if (this.madeLog) return this.madeLog
+    const route = patternOf(this)
+    const log = this.app.log.child({ requestId: this.requestId, ...(route === undefined ? {} : { route }) })
+    if (route !== undefined) this.madeLog = log
+    return log
   }
 
   /** Aborts when the client disconnects before the response is complete. */

@@ -56,6 +56,7 @@ t.test('reads on a standby', async (t) => {
   await primary.query(`
     create table note (id int primary key, text text);
     create view place as select inet_server_port() as port;
+    create view slow_place as select inet_server_port() as port from pg_sleep(0.2);
     create unlogged table cache (id int primary key);
     insert into cache values (1);
     insert into note values (1, 'old')`)
@@ -74,6 +75,7 @@ t.test('reads on a standby', async (t) => {
   }
   await server.must('track_table', 'note')
   await server.must('track_table', 'place')
+  await server.must('track_table', 'slow_place')
   await server.must('track_table', 'cache')
   const ports = { primary: portOf(primary), standby: portOf(standby) }
   const place = async (headers = {}) => {
@@ -118,6 +120,22 @@ t.test('reads on a standby', async (t) => {
     const metrics = (await server.fetch('/metrics')).text
     t.match(metrics, new RegExp(`rowhouse_standby_lag_seconds\\{standby="${standby.place}"\\} 0\\.`))
     t.match(metrics, new RegExp(`database_connections\\{pool="standby ${standby.place} main",state="idle"\\} [1-9]`))
+  })
+
+  await t.test('leave a line when they are slow, which names the server where they ran', async (t) => {
+    await usable()
+    const limits = { 'a row': { limit: 1 }, 'many rows': {} }
+    for (const [lane, limit] of Object.entries(limits)) {
+      for (const from of ['standby', 'primary']) {
+        const id = `slow-${lane.slice(0, 1)}-${from}`
+        const headers = { 'rowhouse-read-from': from, 'x-request-id': id }
+        await read(server, { table: 'slow_place', columns: ['port'], ...limit }, headers)
+        const { lines } = await server.must('log_lines', { level: 'warn' })
+        const found = lines.filter(({ line }: { line: { requestId?: string } }) => line.requestId === id)
+        const ran = from === 'standby' ? `standby ${standby.place}` : 'primary'
+        t.match(found, [{ line: { msg: 'slow query', table: 'slow_place', server: ran } }], `${lane}, ${from}`)
+      }
+    }
   })
 
   await t.test('run on the primary when a header says so', async (t) => {

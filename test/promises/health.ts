@@ -17,6 +17,8 @@ const PROMISES = {
   'health.plan': 'a slow query has a plan for any values',
   'health.log': 'log_lines has the last lines, from a number and a level on',
   'health.slow-line': 'a slow statement leaves a line without its SQL and values',
+  'health.slow-request':
+    'the line names the request, its route, and the tables and functions that it asked for, whatever the API and the connection',
   'health.admin-only': 'all of this is for admin only',
 } as const
 
@@ -24,6 +26,14 @@ const SLOW = { table: 'slow', columns: ['id'], where: { word: 'marker-of-a-value
 
 const slowOnes = async (server: TestServer) =>
   (await server.must('slow_queries', {})).queries.filter(({ sql }: { sql: string }) => sql.includes('"slow"'))
+
+/** Returns what the log says of the slow statement of a request. */
+const slowLine = async (server: TestServer, requestId: string) => {
+  const { lines } = await server.must('log_lines', { level: 'warn' })
+  return lines
+    .map(({ line }: { line: Record<string, unknown> }) => line)
+    .find((line: Record<string, unknown>) => line['msg'] === 'slow query' && line['requestId'] === requestId)
+}
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'health.status': async (t, server) => {
@@ -134,7 +144,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       return rows.length > 0
     })
     await server.sql('update pause set seconds = 0.06')
-    await server.must('select', shared)
+    const body = JSON.stringify({ type: 'select', args: shared })
+    await server.fetch('/v1/query', { method: 'POST', body, headers: { 'x-request-id': 'shared' } })
+    t.match(
+      await slowLine(server, 'shared'),
+      { lane: 'shared', plan: 'cached', route: '/v1/query', table: 'slow', server: undefined },
+      'its line, too, names the request',
+    )
     t.match(
       (await slowOnes(server)).find(
         ({ planner, sql }: Record<string, string>) => planner === 'query' && /select t0\."word"/.test(sql!),
@@ -202,6 +218,44 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     )
     t.notMatch(JSON.stringify(lines), /marker|select /)
   },
+  'health.slow-request': async (t, server) => {
+    await server.sql('update pause set seconds = 0.06')
+    const graphql = (query: string) => ({ query })
+    const where = { id: 1 }
+    const cases: Record<string, readonly [path: string, body: unknown, table: string, route?: string]> = {
+      stream: ['/v1/query', { type: 'select', args: SLOW }, 'slow'],
+      'one-row': ['/v1/query', { type: 'select', args: { ...SLOW, where, limit: 1 } }, 'slow'],
+      count: ['/v1/query', { type: 'count', args: { table: 'slow' } }, 'slow'],
+      related: [
+        '/v1/query',
+        { type: 'select', args: { table: 'word', columns: ['id', { name: 'slowly', columns: ['id'] }], limit: 1 } },
+        'word',
+      ],
+      bulk: ['/v1/query', { type: 'bulk', args: [{ type: 'select', args: SLOW }] }, 'slow'],
+      update: ['/v1/query', { type: 'update', args: { table: 'slow', where, $set: { word: 'a' } } }, 'slow'],
+      template: ['/v1/template/by_word', { word: 'fourth-marker' }, 'slow', '/v1/template/:name'],
+      graphql: ['/v1/graphql', graphql('{ slow { id } word { id } again: slow { id } }'), 'slow, word'],
+      aggregate: [
+        '/v1/graphql',
+        graphql('{ word_aggregate { aggregate { count } } slow_aggregate { aggregate { count } } }'),
+        'word, slow',
+      ],
+      function: ['/v1/graphql', graphql('{ slow_words { id } }'), 'slow_words'],
+      alpha: ['/v1alpha1/graphql', graphql('{ slow { id } }'), 'slow'],
+      schema: [
+        '/v1/query',
+        { type: 'select', args: { table: { schema: 'aside', name: 'slow' }, columns: ['id'] } },
+        'aside.slow',
+      ],
+    }
+    for (const [id, [path, body, table, route = path]] of Object.entries(cases)) {
+      const sent = { method: 'POST', body: JSON.stringify(body), headers: { 'x-request-id': id } }
+      const { status, text } = await server.fetch(path, sent)
+      t.equal(status, 200, `${id}: ${text}`)
+      t.match(await slowLine(server, id), { requestId: id, route, table, server: undefined }, id)
+    }
+    t.notMatch(JSON.stringify(await server.must('log_lines', { level: 'warn' })), /marker|select /)
+  },
   'health.admin-only': ['server_status', 'migration_status', 'slow_queries', 'log_lines'].map((type) =>
     query(type, {}, refused('access-denied', 'restricted access : admin only'), { role: 'user' }),
   ),
@@ -215,7 +269,7 @@ export const health = area('health', {
         '`server_status`': 'health.status',
         '`migration_status`': 'health.migrations',
         '`slow_queries`': ['health.slow', 'health.plan'],
-        '`log_lines`': 'health.log',
+        '`log_lines`': ['health.log', 'health.slow-line', 'health.slow-request'],
       },
     },
   },
@@ -239,10 +293,23 @@ async function start(t: Test) {
         begin perform pg_sleep((select seconds from pause)); return true; end $$;
       create table word (id int primary key, word text); insert into word values (1, 'a'), (2, 'b');
       create view failing as select id, 1 / (id - id) as share from word where (select paused());
-      create view slow as select id, word from word where (select paused())`)
+      create view slow as select id, word from word where (select paused());
+      create schema aside; create view aside.slow as select * from slow;
+      create function slow_words() returns setof word stable language sql as 'select * from word where (select paused())'`)
   await server.must('bulk', [
     track('slow'),
     track('failing'),
+    track('word'),
+    { type: 'track_table', args: { schema: 'aside', name: 'slow' } },
+    { type: 'track_function', args: 'slow_words' },
+    {
+      type: 'create_array_relationship',
+      args: {
+        table: 'word',
+        name: 'slowly',
+        using: { manual_configuration: { remote_table: 'slow', column_mapping: { id: 'id' } } },
+      },
+    },
     {
       type: 'create_select_permission',
       args: { table: 'slow', role: 'user', permission: { columns: ['id', 'word'], filter: { id: { $gt: 1 } } } },

@@ -51,13 +51,15 @@ t.test('long lines of the log push out others, and a line that is too long is no
   t.equal(new Set(numbers).size, 100, 'two processes never give the same number')
 })
 
+const PLACE = { lane: 'pool' as const, target: {} }
+
 t.test('the slow statements that took the most time in total are kept, with the start of long SQL', async (t) => {
   const slow = new SlowQueries(100, pino({ level: 'silent' }))
   const origin = { planner: 'query', reader: { role: 'user', kind: 'read' as const } }
-  for (let i = 1; i <= 200; i++) slow.record({ name: `n${i}`, text: 'x'.repeat(40_000) }, origin, 200 + i)
-  slow.record({ name: 'n1', text: 'x'.repeat(40_000) }, { ...origin, name: 'y'.repeat(1000) }, 300)
+  for (let i = 1; i <= 200; i++) slow.record({ name: `n${i}`, text: 'x'.repeat(40_000) }, origin, 200 + i, PLACE)
+  slow.record({ name: 'n1', text: 'x'.repeat(40_000) }, { ...origin, name: 'y'.repeat(1000) }, 300, PLACE)
 
-  slow.record({ name: 'other', text: 'select 1' }, origin, 150)
+  slow.record({ name: 'other', text: 'select 1' }, origin, 150, PLACE)
 
   t.equal(slow.all.length, 200)
   t.equal(slow.get('user:n2'), undefined)

@@ -151,6 +151,7 @@ t.test('what fails for one caller shares no more for that one, and what fails fo
   t.notOk(pace.of('5').mayShare, 'a fourth for whom it fails')
 })
 
+const ORIGIN = { planner: 'query', reader: { role: 'user', kind: 'read' as const } }
 const STATEMENT = { name: 's1', text: 'select $1' }
 const FAILED = message('E', Buffer.from('SERROR\0\0'))
 const answers = (texts: readonly string[]): Buffer => Buffer.concat(texts.flatMap((text) => [row(text), done]))
@@ -195,7 +196,7 @@ function silentServers(
     overtaken: () => void judged.push(Infinity),
     suspend: () => void barred.push(1),
   })
-  const ask = (value: string, statement = STATEMENT) => pipelines.run(statement, [value], pace)
+  const ask = (value: string, statement = STATEMENT) => pipelines.run(statement, [value], ORIGIN, pace)
   return {
     pipelines,
     judged,

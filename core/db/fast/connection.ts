@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type pg from 'pg'
 import { socketOf } from '../limit-answers.js'
 import { Incoming, Outgoing, type Receiver } from '../messages.js'
+import type { Origin } from '../slow-queries.js'
 import type { Judge } from './pace.js'
 
 /** A statement to run. Its text is sent once per connection. */
@@ -14,6 +15,8 @@ export interface Statement {
 export interface QueuedStatement {
   readonly statement: Statement
   readonly values: readonly (string | null)[]
+  /** The request that it is part of. */
+  readonly origin: Origin
   /** Receives the duration of the statement. */
   readonly pace: Judge
   resolve(cell: Buffer): void
@@ -125,9 +128,9 @@ export abstract class SharedConnection implements Receiver {
    * @returns the only column of the only row, in UTF-8; it may share memory with other answers
    * @throws NotDone
    */
-  run(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> {
+  run(statement: Statement, values: readonly (string | null)[], origin: Origin, pace: Judge): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      this.add({ statement, values, pace, resolve, reject })
+      this.add({ statement, values, origin, pace, resolve, reject })
       this.sendSoon()
     })
   }

@@ -4,12 +4,11 @@ import type { Metrics } from '../../metrics.js'
 import { cancel, type Database, GRACE_MS, isPooled, poolName } from '../database.js'
 import { isConnectionError } from '../sqlstates.js'
 import type { Cell, Job, Lane } from '../lane.js'
-import type { Observer } from '../observe.js'
-import type { Origin } from '../slow-queries.js'
+import { type Observer, type Place, placeOn } from '../observe.js'
 import { readRows } from '../stream.js'
 import { Blocks, blockSource, divertRows, openSocket } from './rows.js'
 import { CommitConnection, openPipelines, type PipelineOptions, type Pipelines, ReadConnection } from './pipelines.js'
-import { type Batch, NotDone, type SharedConnection, type Statement } from './connection.js'
+import { type Batch, NotDone, type SharedConnection } from './connection.js'
 import { COMMIT, Pace, SLOW } from './pace.js'
 
 /** Fast lanes. Each wraps another lane and delegates what it does not handle. */
@@ -23,7 +22,8 @@ export interface FastLanes {
 
 export function openFastLanes(database: Database, log: Logger, metrics: Metrics, observer: Observer): FastLanes {
   const { config } = database
-  const origins = new WeakMap<Statement, Origin>()
+  const place = placeOn(database, 'shared')
+  const ofStreams = placeOn(database, 'stream')
   const open = openerOf(
     database,
     log,
@@ -31,8 +31,7 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics,
     observer.slow.thresholdMs,
     ({ statements: [queued, ...others] }, ms) => {
       // Of several statements, the slow one is unknown.
-      const origin = queued && others.length === 0 ? origins.get(queued.statement) : undefined
-      if (queued && origin) observer.slow.record(queued.statement, origin, ms, 'shared')
+      if (queued && others.length === 0) observer.slow.record(queued.statement, queued.origin, ms, place)
     },
   )
   const reads = open(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.pipelineMaxMs)
@@ -45,14 +44,15 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics,
   return {
     rows: (lane) => ({
       ...lane,
-      rows: (job) => readRows(database, { pool: streams, open: (client) => blockSource(client, blocks) }, job),
+      rows: (job) =>
+        readRows(database, { pool: streams, open: (client) => blockSource(client, blocks), place: ofStreams }, job),
     }),
     shared: (lane) => ({
-      cell: shared(reads, config.pipelineMaxMs, origins, lane.cell),
+      cell: shared(reads, config.pipelineMaxMs, place, lane.cell),
       write: shared(
         commits,
         COMMIT * config.pipelineMaxMs,
-        origins,
+        place,
         lane.write,
         ({ sharesCommit }) => sharesCommit === true,
       ),
@@ -67,31 +67,24 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics,
 /**
  * Runs requests that are known to be quick on shared connections, and others on the wrapped lane.
  * @param quickMs maximum typical duration of a quick request
- * @param origins receives the requests of the statements
  */
 function shared(
   pipelines: Pipelines | undefined,
   quickMs: number,
-  origins: WeakMap<Statement, Origin>,
+  place: Place,
   plain: Lane['cell'],
   mayShare: (plan: Compiled) => boolean = () => true,
 ): Lane['cell'] {
   if (!pipelines) return plain
-  const paces = new WeakMap<Compiled, { readonly pace: Pace; readonly origin: { name?: string | undefined } }>()
+  const paces = new WeakMap<Compiled, Pace>()
 
   function paceOf({ plan, execution }: Job): Pace | undefined {
     // A request without a prepared statement is new, or is planned afresh each time.
     if (!execution.prepare || !mayShare(plan)) return undefined
     const known = paces.get(plan)
-    if (known) {
-      known.origin.name = execution.name
-      return known.pace
-    }
+    if (known) return known
     const pace = new Pace(quickMs)
-    const { planner, name, shape, reader } = execution
-    const origin = { planner, name, shape, isCached: true, reader: { role: reader.role, kind: reader.kind } }
-    paces.set(plan, { pace, origin })
-    origins.set(plan.statements[0] as Prepared, origin)
+    paces.set(plan, pace)
     return pace
   }
 
@@ -100,7 +93,7 @@ function shared(
     if (!pace) return plain(job)
     const judge = pace.of(job.session.caller)
     return (
-      (judge.mayShare && (await runShared(pipelines, job, judge))) ||
+      (judge.mayShare && (await runShared(pipelines, place, job, judge))) ||
       plain({
         ...job,
         isQuick: pace.mayShare,
@@ -113,6 +106,7 @@ function shared(
 /** @returns undefined when it did not run here and nothing has happened */
 async function runShared(
   pipelines: Pipelines,
+  place: Place,
   { plan, values, execution }: Job,
   judge: ReturnType<Pace['of']>,
 ): Promise<Cell | undefined> {
@@ -120,10 +114,10 @@ async function runShared(
   const statement = plan.statements[0] as Prepared
   const since = performance.now()
   try {
-    const answer = pipelines.run(statement, values, judge)
+    const answer = pipelines.run(statement, values, execution, judge)
     if (!answer) return undefined
-    const cell = await (observer ? observer.trace(statement, execution, 'shared', () => answer) : answer)
-    observer?.time(execution, 'shared', performance.now() - since)
+    const cell = await (observer ? observer.trace(statement, execution, place, () => answer) : answer)
+    observer?.time(execution, place, performance.now() - since)
     return cell
   } catch (error) {
     if (error instanceof NotDone) return undefined

@@ -11,6 +11,7 @@ import {
   SharedConnection,
   type Statement,
 } from './connection.js'
+import type { Origin } from '../slow-queries.js'
 import type { Judge } from './pace.js'
 
 export interface PipelineOptions {
@@ -45,11 +46,17 @@ export interface Pipelines {
   readonly inFlight: number
   /**
    * Runs a statement.
+   * @param origin the request that it is part of
    * @param pace receives its duration
    * @returns undefined when there is no room or no connection yet; the first calls open one and use another lane
    * @throws NotDone when the statement should run on another lane
    */
-  run(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> | undefined
+  run(
+    statement: Statement,
+    values: readonly (string | null)[],
+    origin: Origin,
+    pace: Judge,
+  ): Promise<Buffer> | undefined
   close(): Promise<void>
 }
 
@@ -120,7 +127,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     get inFlight() {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
-    run(statement, values, pace) {
+    run(statement, values, origin, pace) {
       if (options.isDown() || values.length > MAX_VALUES || lengthOf(values) > MAX_VALUE_BYTES) return undefined
       let usable = connecting
       let least: SharedConnection | undefined
@@ -135,7 +142,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       if (isBusy && hasRoom && !closed && performance.now() - failedAt > RETRY_MS) void connect()
       if (!least || least.load >= MAX_IN_FLIGHT) return undefined
       watch ??= setInterval(checkSlow, options.slowMs / 2).unref()
-      return least.run(statement, values, pace)
+      return least.run(statement, values, origin, pace)
     },
     async close() {
       closed = true
