@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg'
 import { prepared } from '../db/prepared.js'
 import type { SqlType, TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
-import { labelsOf, lacking, type RawType, readType } from './introspect.js'
+import { fieldsOf, labelsOf, lacking, type RawType, readType } from './introspect.js'
 
 /** A function or procedure in PostgreSQL. */
 export interface FoundFunction extends TableRef {
@@ -169,10 +169,10 @@ element as (
 type as materialized (
   select base.oid, pg_catalog.json_build_object(
     'schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
-    'labels', ${labelsOf('t')}, 'lacks', ${lacking('t')},
+    'labels', ${labelsOf('t')}, 'lacks', ${lacking('t')}, 'fields', ${fieldsOf('t')},
     'element', case when t.typcategory = 'A' and e.oid is not null then pg_catalog.json_build_object(
       'schema', en.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
-      'labels', ${labelsOf('e')}, 'lacks', ${lacking('e')}) end,
+      'labels', ${labelsOf('e')}, 'lacks', ${lacking('e')}, 'fields', ${fieldsOf('e')}) end,
     'row', case when c.relkind in ('r', 'p', 'v', 'm', 'f')
       then pg_catalog.json_build_object('schema', cn.nspname, 'name', c.relname) end
   ) as type

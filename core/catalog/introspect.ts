@@ -157,6 +157,12 @@ export interface RawType {
   lacks?: NonNullable<SqlType['lacks']>
   /** Schema of `pg_trgm`, for texts. */
   trigram?: string | null
+  fields?: readonly RawField[] | null
+}
+/** A field of a composite, within it: the names of fields that lead to it, and null for the elements of an array. */
+interface RawField {
+  path: readonly (string | null)[]
+  type: Omit<RawType, 'array' | 'labels'>
 }
 
 const KINDS: Record<string, TableData['kind']> = {
@@ -223,6 +229,7 @@ export function readType({
   labels,
   lacks = [],
   trigram = null,
+  fields = null,
 }: RawType): SqlType {
   return {
     schema,
@@ -232,7 +239,23 @@ export function readType({
     ...(type === 'e' ? { enum: true as const, labels: labels ?? [] } : {}),
     ...(lacks.length > 0 ? { lacks } : {}),
     ...(trigram === null ? {} : { trigram }),
+    ...(fields === null ? {} : { fields: readFields(fields) }),
   }
+}
+
+/** Arranges fields as the composites that have them. */
+function readFields(fields: readonly RawField[]): NonNullable<SqlType['fields']> {
+  const names = [...new Set(fields.map(({ path: [name] }) => name as string))]
+  return Object.fromEntries(names.map((name) => [name, readField(fields.filter(({ path }) => path[0] === name))]))
+}
+
+/** @param fields with the same path so far */
+function readField(fields: readonly RawField[]): SqlType {
+  const within = fields.map(({ path: [, ...path], type }): RawField => ({ path, type }))
+  const { path, type } = within[0] as RawField
+  if (path.length === 0) return readType({ ...type, array: null, labels: null })
+  if (path[0] === null) return { schema: '', name: '', kind: 'array', element: readField(within) }
+  return { schema: '', name: '', kind: 'row', fields: readFields(within) }
 }
 
 const readColumnType = ({ type, element }: RawColumnType): SqlType => ({
@@ -326,6 +349,28 @@ select pg_catalog.concat_ws(' ', pg_catalog.current_setting('search_path'), extr
 export const labelsOf = (type: string): string =>
   `case when ${type}.typtype = 'e' then (
     select pg_catalog.json_agg(enumlabel order by enumsortorder) from pg_catalog.pg_enum where enumtypid = ${type}.oid) end`
+/**
+ * The fields of a composite type that are read from JSON as texts: `hstore`, which cannot read JSON, and lists of it and of
+ * `json`, in which PostgreSQL takes lists for dimensions. `pg_attribute` by relation serves it.
+ */
+export const fieldsOf = (t: string): string => `case when ${t}.typtype = 'c' then (
+  with recursive inside(path, type) as (
+    select array[]::text[] collate "C", ${t}.oid
+    union all
+    select step.path, step.type from inside join pg_catalog.pg_type f on f.oid = inside.type
+    cross join lateral (
+      select inside.path, f.typbasetype where f.typtype = 'd'
+      union all select pg_catalog.array_append(inside.path, null::text), f.typelem where f.typcategory = 'A' and f.typelem <> 0
+      union all select pg_catalog.array_append(inside.path, a.attname::text), a.atttypid from pg_catalog.pg_attribute a
+        where f.typtype = 'c' and a.attrelid = f.typrelid and a.attnum > 0 and not a.attisdropped
+    ) as step(path, type)
+  )
+  select pg_catalog.json_agg(pg_catalog.json_build_object('path', inside.path, 'type', pg_catalog.json_build_object(
+    'schema', s.nspname, 'name', f.typname, 'type', f.typtype, 'category', f.typcategory)) order by inside.path)
+  from inside join pg_catalog.pg_type f on f.oid = inside.type join pg_catalog.pg_namespace s on s.oid = f.typnamespace
+  where f.typname = 'hstore' and f.typcategory = 'U'
+    or f.oid in (114, 3802) and inside.path[pg_catalog.array_upper(inside.path, 1)] is null) end`
+
 /** What a type has no operators for. Enums, ranges, composites and arrays have those of polymorphic types. */
 export const lacking = (
   t: string,
@@ -406,6 +451,7 @@ type as materialized (
     pg_catalog.json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
       'labels', ${labelsOf('t')},
       'lacks', ${lacking('t')},
+      'fields', ${fieldsOf('t')},
       'trigram', case when t.typcategory = 'S' then (select nspname from pg_catalog.pg_extension join pg_catalog.pg_namespace on pg_namespace.oid = extnamespace where extname = 'pg_trgm') end) as type
   from base
   join pg_catalog.pg_type t on t.oid = base.base and t.typtype <> 'd'
@@ -421,7 +467,8 @@ element as materialized (
   select inner_type.oid,
     pg_catalog.json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
       'labels', ${labelsOf('e')},
-      'lacks', ${lacking('e')}) as type
+      'lacks', ${lacking('e')},
+      'fields', ${fieldsOf('e')}) as type
   from inner_type join pg_catalog.pg_type e on e.oid = inner_type.base and e.typtype <> 'd'
   join pg_catalog.pg_namespace n on n.oid = e.typnamespace
 ),

@@ -1,6 +1,7 @@
 import { type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import { type Json, NumberText } from '../json/parse.js'
 import type { Metrics } from '../metrics.js'
+import { composedOf } from '../plan/encode.js'
 import type { Operand } from '../plan/ir.js'
 import type { List, Pattern, Price } from '../plan/price.js'
 import type { Infer, Schema } from '../schema.js'
@@ -151,7 +152,7 @@ function elementsOf(value: Json | undefined): number {
 }
 
 const tooMuch = (message: string, to?: Operand): ServiceError =>
-  unexpectedPayload(message, to?.kind === 'value' ? to.path : '$.args')
+  unexpectedPayload(message, to?.kind === 'value' || to?.kind === 'composed' ? to.path : '$.args')
 
 /** Rows of a list whose table has no statistics. */
 const UNKNOWN_ROWS = 100
@@ -169,8 +170,10 @@ function estimatedRows(
 export const countOf = (limits: readonly Operand[], values: readonly Json[]): number =>
   Math.min(...limits.map((limit) => rowsOf(valueOf(limit, values))))
 
-const valueOf = (operand: Operand, values: readonly Json[]): Json | undefined =>
-  operand.kind === 'value' ? values[operand.slot] : operand.kind === 'const' ? operand.value : undefined
+function valueOf(operand: Operand, values: readonly Json[]): Json | undefined {
+  if (operand.kind === 'composed') return composedOf(operand.parts, values)
+  return operand.kind === 'value' ? values[operand.slot] : operand.kind === 'const' ? operand.value : undefined
+}
 
 function rowsOf(limit: Json | undefined): number {
   const rows = Number(limit instanceof NumberText ? limit.text : (limit ?? Infinity))

@@ -80,15 +80,18 @@ function placeOf({ where = '' }: pg.DatabaseError): number | undefined {
 }
 
 /** Returns the caller's value that PostgreSQL could not parse. */
-function unreadable(error: pg.DatabaseError, params: readonly Param[]): Param | undefined {
+function unreadable(error: pg.DatabaseError, params: readonly Param[]): Given | undefined {
   const place = placeOf(error)
   const param = place === undefined ? undefined : params[place - 1]
-  return param?.kind === 'value' ? param : undefined
+  return isGiven(param) ? param : undefined
 }
+
+type Given = Extract<Param, { readonly kind: 'value' | 'composed' }>
+const isGiven = (param: Param | undefined): param is Given => param?.kind === 'value' || param?.kind === 'composed'
 
 function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
   const param = unreadable(error, params)
-  if (param?.kind === 'value') return param.path
+  if (param) return param.path
   return isOfPostgis(error) ? pathOfGeometry(params) : '$.args'
 }
 
@@ -96,7 +99,7 @@ function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
 function pathOfGeometry(params: readonly Param[]): string {
   const paths = params.flatMap((param) => {
     if (param.kind === 'rows') return param.columns.some(({ type }) => isGeo(type)) ? ['$.args.objects'] : []
-    return param.kind === 'value' && isGeo(param.type.element ?? param.type) ? [param.path] : []
+    return isGiven(param) && isGeo(param.type.element ?? param.type) ? [param.path] : []
   })
   const [path = '$.args'] = paths
   return paths.length > 1 ? '$.args' : path

@@ -355,7 +355,7 @@ export function operandsOf(exp: BoolExp): readonly Operand[] {
   }
 }
 
-/** @throws ServiceError 400 when the column's type has no array type, or is an array */
+/** @throws ServiceError 400 when the column's type has no array type */
 export function arrayOf(type: SqlType, path: string): SqlType {
   return listOf(type) ?? fail(unexpectedPayload(`type ${type.name} cannot be compared with a list`, path))
 }

@@ -1,7 +1,7 @@
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
-import { type Json, type JsonObject, NumberText, Rows, stringifyJson } from '../json/parse.js'
+import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson, Rows, stringifyJson } from '../json/parse.js'
 import { geoJsonText } from './geojson.js'
-import { isGeo, type SqlType, type TypeKind } from './ir.js'
+import { type Composed, isGeo, type SqlType, type TypeKind } from './ir.js'
 
 /**
  * Encodes a JSON value as PostgreSQL's text for a type. Strings are accepted for any type and validated by PostgreSQL;
@@ -23,9 +23,16 @@ export function encode(value: Json, type: SqlType, path: string): string {
     const text = numberFor(type.kind, value instanceof NumberText ? value.text : String(value))
     if (text !== undefined) return text
   } else if (typeof value === 'boolean' && type.kind === 'bool') return value ? 'true' : 'false'
-  else if (isObject(value) && type.kind === 'row') return stringifyJson(value)
+  else if (isObject(value) && type.kind === 'row') return stringifyJson(readable(value, type, path))
   throw parseFailed(`expecting ${expected(type)}, but found ${describe(value)}`, path)
 }
+
+/** Returns a value whose parts come from slots. */
+export const composedOf = (parts: Composed, values: readonly Json[]): Json =>
+  parseJson(
+    parts.map((part) => (typeof part === 'string' ? part : stringifyJson(values[part] as Json))).join(''),
+    NO_LIMITS,
+  )
 
 /**
  * Refuses a LIKE pattern that ends in the escape character. PostgreSQL refuses it too (22025), but only when a value
@@ -75,11 +82,30 @@ function encodeHstore(value: JsonObject, path: string): string {
   return pairs.join(',')
 }
 
+/** Returns a composite value, or a list of them, as PostgreSQL reads it from JSON: as texts where it does not know how. */
+export function readable(value: Json, type: SqlType, path: string): Json {
+  const { element, fields } = type
+  if (Array.isArray(value) && element?.fields) {
+    return value.map((each, i) => readable(each, Array.isArray(each) ? type : element, at(path, i)))
+  }
+  if (isObject(value) && fields) {
+    const read = Object.entries(value).map(([name, each]) => {
+      const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+      if (!field || each === null) return [name, each] as const
+      const here = at(path, name)
+      return [name, hasFields(field) ? readable(each, field, here) : encode(each, field, here)] as const
+    })
+    return Object.fromEntries(read)
+  }
+  return value
+}
+export const hasFields = ({ fields, element }: SqlType): boolean => (fields ?? element?.fields) !== undefined
+
 /** Encodes an array: `{"a",NULL,"b"}`. */
 export function encodeArray(values: readonly Json[], type: SqlType, path: string): string {
   const element = type.element
   if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
-  if (element.kind === 'row' && values.some(isObject)) return stringifyJson([...values])
+  if (element.kind === 'row' && values.some(isObject)) return stringifyJson(readable([...values], type, path))
   const parts = values.map((value, i) => {
     if (value === null) return 'NULL'
     const plain = plainElement(value, element)

@@ -34,7 +34,7 @@ export * from './names.js'
 export * from './nested.js'
 export * from './rows.js'
 export { isPrimaryKey, VERSION, versionOf, XMIN } from './version.js'
-export { describe, encode, encodeArray, isObject, wholeNumber } from './encode.js'
+export { composedOf, describe, encode, encodeArray, isObject, wholeNumber } from './encode.js'
 export {
   castType,
   INT8,

@@ -36,6 +36,8 @@ export interface SqlType {
   readonly kind: TypeKind
   /** Type of an array's elements. */
   readonly element?: SqlType
+  /** Fields of a composite type that PostgreSQL does not read from JSON by itself, or that have such fields. See `readable`. */
+  readonly fields?: Readonly<Record<string, SqlType>>
   /** Whether a column was declared as an array of more than one dimension, e.g. `int[][]`. PostgreSQL does not check it. */
   readonly nested?: true
   /** Whether it is a list of values to compare with rather than a column's type: its elements are not nested. */
@@ -105,11 +107,16 @@ export interface Link {
 /** The source of a statement parameter. Plans contain slots, never values. */
 export type Operand =
   | { readonly kind: 'value'; readonly slot: number; readonly type: SqlType; readonly path: string }
+  /** A value that has others within it. See `Composed`. */
+  | { readonly kind: 'composed'; readonly parts: Composed; readonly type: SqlType; readonly path: string }
   /** `path`: where in the request the value is written, for the error when it does not fit. Absent: it is compared. */
   | { readonly kind: 'session'; readonly name: string; readonly type: SqlType; readonly path?: string }
   /** All session variables as a JSON object. */
   | { readonly kind: 'session_all'; readonly type: SqlType }
   | { readonly kind: 'const'; readonly value: string | null; readonly type: SqlType }
+
+/** JSON text, with slots in place of some values: `['{"a":', 3, '}']` */
+export type Composed = readonly (string | number)[]
 
 /** A call of a database function, for a row or as a source of rows. */
 export interface FunctionCall {

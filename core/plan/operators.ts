@@ -193,10 +193,11 @@ const SEARCH: SqlType = { ...TEXT, search: 'query' }
 const JSON_PATH: SqlType = { schema: 'pg_catalog', name: 'jsonpath', kind: 'text' }
 export const LANGUAGE: SqlType = { schema: 'pg_catalog', name: 'regconfig', kind: 'text', search: 'language' }
 
-/** Returns the array type of a type, or undefined. */
+/** Returns the array type of a type, or undefined. PostgreSQL has no arrays of arrays: a list of them is one of their texts. */
 export function listOf(type: SqlType): SqlType | undefined {
-  if (type.array === undefined || type.kind === 'array') return undefined
-  return { schema: type.schema, name: type.array, kind: 'array', element: type, list: true }
+  const list = { kind: 'array', element: type, list: true } as const
+  if (type.kind === 'array') return { schema: TEXT.schema, name: '_text', ...list }
+  return type.array === undefined ? undefined : { schema: type.schema, name: type.array, ...list }
 }
 
 /** Returns the type of the right side of an operator on a column of type `left`. */

@@ -8,7 +8,8 @@ import type { SqlType } from './ir.js'
 export function sampleValue(type: SqlType): string | undefined {
   if (type.element) {
     const element = sampleValue(type.element)
-    return element === undefined ? undefined : `{${element}}`
+    if (element === undefined) return undefined
+    return type.element.kind === 'array' ? `{"${element}"}` : `{${element}}`
   }
   if (type.labels) return type.labels[0]
   switch (type.kind) {

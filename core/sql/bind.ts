@@ -1,7 +1,17 @@
 import { at, parseFailed, ServiceError, serviceError } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows, stringifyJson } from '../json/parse.js'
 import { pathOf, peek, skipValue } from '../json/scan.js'
-import { checkPattern, describe, encode, isObject, isWhole, withDigits } from '../plan/encode.js'
+import {
+  checkPattern,
+  composedOf,
+  describe,
+  encode,
+  hasFields,
+  isObject,
+  isWhole,
+  readable,
+  withDigits,
+} from '../plan/encode.js'
 import { checkGeoJson, geoJsonText } from '../plan/geojson.js'
 import { isGeo, type Operand, type SqlType, type TypeKind } from '../plan/ir.js'
 import { fitsUserId } from '../plan/user-id.js'
@@ -29,6 +39,8 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
     switch (param.kind) {
       case 'value':
         return encode(bindings.values[param.slot] as Json, param.type, param.path)
+      case 'composed':
+        return encode(composedOf(param.parts, bindings.values), param.type, param.path)
       case 'const':
         return param.value
       case 'session':
@@ -77,32 +89,40 @@ function rows(value: Json, columns: readonly { readonly name: string; readonly t
   const geo = new Map(columns.filter(({ type }) => isGeo(type)).map(({ name, type }) => [name, type]))
   if (geo.size > 0) checkRows(value, geo)
   checkLists(value, columns)
-  return withWholeNumbers(value, columns)
+  return asRead(value, columns)
 }
 
-/** Returns the text of rows in which a whole number such as `1.0` is `1`, as PostgreSQL reads it. Few clients send any. */
-function withWholeNumbers(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
-  const whole = columns.filter(({ name, type }) => {
+/**
+ * Returns the text of rows as PostgreSQL reads it: a whole number such as `1.0` is `1`, and some fields of composites are texts. Few
+ * clients send any.
+ */
+function asRead(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
+  const others = columns.filter(({ name, type }) => {
     const first = rows.columns.get(name)?.first
-    return isWhole(type) ? (first?.number ?? -1) >= 0 : isWholeList(type) && (first?.composite ?? -1) >= 0
+    return isWhole(type) ? (first?.number ?? -1) >= 0 : isReadOtherwise(type) && (first?.composite ?? -1) >= 0
   })
   const { source } = rows
-  if (whole.length === 0) return source
+  if (others.length === 0) return source
   let text = ''
   let end = 0
-  rows.visit(new Map(whole.map(({ name, type }) => [name, type])), (c, type) => {
+  rows.visit(new Map(others.map(({ name, type }) => [name, type])), (c, type) => {
     peek(c)
     const start = c.pos
     skipValue(c)
     const cell = source.slice(start, c.pos)
-    if (!/[.eE]/.test(cell)) return
+    const isComposite = hasFields(type)
+    if (!(isComposite ? /^[{[]/ : /[.eE]/).test(cell)) return
     const value = parseJson(cell, NO_LIMITS)
-    encode(value, type, pathOf(c).replace('$', '$.args.objects'))
-    text += source.slice(end, start) + stringifyJson(withDigits(value, type))
+    const path = pathOf(c).replace('$', '$.args.objects')
+    if (!isComposite) encode(value, type, path)
+    text +=
+      source.slice(end, start) + stringifyJson(isComposite ? readable(value, type, path) : withDigits(value, type))
     end = c.pos
   })
   return text + source.slice(end)
 }
+
+const isReadOtherwise = (type: SqlType): boolean => isWholeList(type) || hasFields(type)
 
 const isWholeList = ({ kind, element }: SqlType): boolean =>
   kind === 'array' && element !== undefined && isWhole(element)
@@ -195,26 +215,25 @@ export class Params {
   /** Prints `$1::int4`. Equal operands share one parameter. PostGIS types, and lists of them, are read from GeoJSON. */
   operand(operand: Operand): Sql {
     const { type } = operand
+    if (isListOfArrays(type)) return sql`array(select a::text from (${this.arrays(operand)}) as l(a))`
+    return this.read(this.place(operand), type)
+  }
+
+  /** Prints the rows of a list of arrays: `select e::_int4 from unnest($1::_text) e`. */
+  arrays(operand: Operand): Sql {
+    const array = this.read(sql`e`, operand.type.element as SqlType)
+    return sql`select ${array} from pg_catalog.unnest(${this.place(operand)}::_text) e`
+  }
+
+  /** Prints a value of a type that is given as text. */
+  private read(value: Sql, type: SqlType): Sql {
     this.fresh ||= isGeo(type) || isGeo(type.element) || type.search === 'language'
-    if (isGeo(type)) return fromGeoJson(sql`${this.place(operand)}::text`, type)
+    if (isGeo(type)) return fromGeoJson(sql`${value}::text`, type)
     if (isGeo(type.element)) {
-      return sql`array(select ${fromGeoJson(sql`g`, type.element)} from pg_catalog.unnest(${this.place(operand)}::_text) g)`
+      return sql`array(select ${fromGeoJson(sql`g`, type.element)} from pg_catalog.unnest(${value}::_text) g)`
     }
-    if (type.element?.kind === 'row') return this.rowsOf(operand)
-    return type.kind === 'row' ? this.row(operand) : sql`${this.place(operand)}::${typeText(type)}`
-  }
-
-  /** Prints a composite value: an object as JSON, or PostgreSQL's text form, which starts with a parenthesis. */
-  private row(operand: Operand): Sql {
-    const [value, type] = [this.place(operand), typeText(operand.type)]
-    return sql`case when ${value}::text like '{%' then pg_catalog.json_populate_record(null::${type}, ${value}::text::json) else ${value}::text::${type} end`
-  }
-
-  /** Prints an array of composite values: JSON, or PostgreSQL's text form, which ends in a brace. */
-  private rowsOf(operand: Operand): Sql {
-    const [value, type] = [this.place(operand), typeText(operand.type)]
-    const read = sql`select v from pg_catalog.json_to_record(pg_catalog.json_build_object('v', ${value}::text::json)) as r(v ${type})`
-    return sql`case when ${value}::text like '[%]' then (${read}) else ${value}::text::${type} end`
+    if (type.element?.kind === 'row') return rowsOf(value, typeText(type))
+    return type.kind === 'row' ? row(value, typeText(type)) : sql`${value}::${typeText(type)}`
   }
 
   place(param: Param): Sql {
@@ -223,4 +242,17 @@ export class Params {
     if (!place) this.places.set(key, (place = `$${this.all.push(param)}` as Sql))
     return place
   }
+}
+
+/** Returns whether a type is that of the right side of `$in` for a column of arrays. */
+export const isListOfArrays = ({ list, element }: SqlType): boolean => list === true && element?.kind === 'array'
+
+/** Prints a composite value: an object as JSON, or PostgreSQL's text form, which starts with a parenthesis. */
+const row = (value: Sql, type: Sql): Sql =>
+  sql`case when ${value}::text like '{%' then pg_catalog.json_populate_record(null::${type}, ${value}::text::json) else ${value}::text::${type} end`
+
+/** Prints an array of composite values: JSON, or PostgreSQL's text form, which ends in a brace. */
+function rowsOf(value: Sql, type: Sql): Sql {
+  const read = sql`select v from pg_catalog.json_to_record(pg_catalog.json_build_object('v', ${value}::text::json)) as r(v ${type})`
+  return sql`case when ${value}::text like '[%]' then (${read}) else ${value}::text::${type} end`
 }

@@ -24,7 +24,7 @@ import {
 } from '../plan/ir.js'
 import { INT8, TEXT } from '../plan/operators.js'
 import { castGeo, toGeoJson } from './geojson.js'
-import { Params, type Statement } from './bind.js'
+import { isListOfArrays, Params, type Statement } from './bind.js'
 import {
   alias,
   columnNames,
@@ -469,7 +469,10 @@ export class Printer {
   }
 
   private compare({ op, to, more = [], cast, schema }: Extract<BoolExp, { kind: 'compare' }>, column: Sql): Sql {
-    const operands = [to, ...more].map((operand) => this.params.operand(operand))
+    const { params } = this
+    const operands = [to, ...more].map((each) =>
+      isListOfArrays(each.type) ? params.arrays(each) : params.operand(each),
+    )
     const type = op === 'in' || op === 'nin' ? to.type.element : to.type
     const left = cast ? (isGeo(cast.from) ? castGeo(column, cast) : sql`${column}::text`) : column
     return COMPARE[op](left, operands, isGeo(type) ? type : own(schema ?? (type && operatorsIn(type))))

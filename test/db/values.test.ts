@@ -18,8 +18,10 @@ const ALL = Object.keys(TYPES)
 const OLDER = ALL.filter((name) => !TYPES[name]?.sql.includes('[][]'))
 const COMPARABLE = ALL.filter((name) => !TYPES[name]?.incomparable)
 const ADDING = ALL.filter((name) => TYPES[name]?.adds)
+/** Lists of lists have variables for their rows only. */
+const FLAT = ALL.filter((name) => !TYPES[name]?.sql.includes('[][]'))
 /** Their values have no keys, which may be no names in GraphQL. */
-const KEYLESS = ALL.filter((name) => !/json|hstore|trip/.test(TYPES[name]?.sql as string))
+const KEYLESS = ALL.filter((name) => !/json|hstore|trip|parcel|crate/.test(TYPES[name]?.sql as string))
 /** Some types, doors with a name, and a number of values of each type: to find a fault, and for long runs. */
 const ONLY = process.env['ROWHOUSE_VALUES_TYPES']?.split(',')
 const DOOR = process.env['ROWHOUSE_VALUES_DOOR']
@@ -35,20 +37,50 @@ const valuesOf = ({ cells }: Row, columns: Columns) =>
 
 const rowsOf = (rows: readonly Row[], columns: Columns) => rows.map((row) => jsonOf(row, columns)).join()
 
-/** Returns JSON as a value of a GraphQL document, or undefined for an object with a key that is no name. */
-function literalOf(json: string): string | undefined {
-  const all = (parts: readonly (string | undefined)[]) => (parts.includes(undefined) ? undefined : parts.join(', '))
-  if (json.startsWith('[')) {
-    const list = all(splitArray(json).map(literalOf))
-    return list === undefined ? undefined : `[${list}]`
+/** A value of a GraphQL document, and the variables in it. */
+interface Literal {
+  readonly text: string
+  readonly variables: readonly (readonly [string, string])[]
+  readonly types: readonly string[]
+}
+
+/**
+ * Returns JSON as a value of a GraphQL document, or undefined for an object with a key that is no name.
+ * @param variable name of a variable, from which those of the parts are made: each scalar in a list or an object is one
+ * @param type of the value
+ */
+function literalOf(json: string, variable?: string, type = 'jsonb'): Literal | undefined {
+  const all = (
+    parts: readonly (Literal | undefined)[],
+    text: (texts: readonly string[]) => string,
+  ): Literal | undefined => {
+    const some = parts.filter((part) => part !== undefined)
+    if (some.length < parts.length) return undefined
+    return {
+      text: text(some.map((part) => part.text)),
+      variables: some.flatMap((part) => part.variables),
+      types: some.flatMap((part) => part.types),
+    }
   }
-  if (!json.startsWith('{')) return json
-  const fields = [...splitObject(json)].map(([key, value]) => {
-    const literal = literalOf(value)
-    return /^[A-Za-z_]\w*$/.test(key) && literal !== undefined ? `${key}: ${literal}` : undefined
-  })
-  const inner = all(fields)
-  return inner === undefined ? undefined : `{${inner}}`
+  const inner = (each: string, i: number, of: string) => {
+    if (variable === undefined || /^[[{]/.test(each)) return literalOf(each, variable && `${variable}_${i}`, of)
+    const name = `${variable}_${i}`
+    return { text: `$${name}`, variables: [[name, each] as const], types: [`$${name}: ${of}`] }
+  }
+  if (json.startsWith('[')) {
+    const of = /^\[(.*)\]$/.exec(type)?.[1] ?? type
+    return all(
+      splitArray(json).map((each, i) => inner(each, i, of)),
+      (texts) => `[${texts.join(', ')}]`,
+    )
+  }
+  if (!json.startsWith('{')) return { text: json, variables: [], types: [] }
+  const entries = [...splitObject(json)]
+  if (!entries.every(([key]) => /^[A-Za-z_]\w*$/.test(key))) return undefined
+  return all(
+    entries.map(([, each], i) => inner(each, i, 'jsonb')),
+    (texts) => `{${texts.map((text, i) => `${entries[i]?.[0]}: ${text}`).join(', ')}}`,
+  )
 }
 
 /** Returns JSON without white space. */
@@ -167,17 +199,26 @@ t.test('what is read can be written back, through whatever door', async (t) => {
 
   const empty = (rows: readonly Row[]) =>
     database.query(`insert into v (id) select unnest($1::int[])`, [rows.map(({ id }) => id)])
-  /** Returns the fields of a GraphQL object for a row, and the variables that it needs. */
-  const fields = (row: Row, columns: Columns, all: boolean) => {
+  /**
+   * Returns the fields of a GraphQL object for a row, and the variables that it needs.
+   * @param all whether each value is a variable; `within`: each part of a value that is a list or an object
+   */
+  const fields = (row: Row, columns: Columns, all: boolean | 'within', suffix = '') => {
     const variables: (readonly [string, string])[] = []
     const types: string[] = []
     const text = columns.map((name) => {
       const json = row.cells.get(name) as string
-      const literal = all ? undefined : literalOf(json)
+      const parts = all === 'within' ? literalOf(json, `v${row.id}_${name}`, typeNames.get(name) as string) : undefined
+      if (parts && parts.variables.length > 0) {
+        variables.push(...parts.variables)
+        types.push(...parts.types)
+        return `${name}: ${parts.text}`
+      }
+      const literal = all === true ? undefined : literalOf(json)?.text
       if (literal !== undefined) return `${name}: ${literal}`
       const variable = `v${row.id}_${name}`
       variables.push([variable, json])
-      types.push(`$${variable}: ${typeNames.get(name) as string}`)
+      types.push(`$${variable}: ${typeNames.get(name) as string}${suffix}`)
       return `${name}: $${variable}`
     })
     return { text: text.join(', '), variables, types }
@@ -185,7 +226,7 @@ t.test('what is read can be written back, through whatever door', async (t) => {
   const withFields = (
     rows: readonly Row[],
     columns: Columns,
-    all: boolean,
+    all: boolean | 'within',
     write: (row: Row, text: string) => string,
     path?: string,
   ) => {
@@ -201,7 +242,7 @@ t.test('what is read can be written back, through whatever door', async (t) => {
         ),
     }
   }
-  const insert = (rows: readonly Row[], columns: Columns, all: boolean, path?: string) =>
+  const insert = (rows: readonly Row[], columns: Columns, all: boolean | 'within', path?: string) =>
     withFields(rows, columns, all, ({ id }, text) => `{id: ${id}, ${text}}`, path).run(
       (texts) => `{ insert_v(objects: [${texts.join(', ')}]) { affected_rows } }`,
     )
@@ -336,20 +377,13 @@ t.test('what is read can be written back, through whatever door', async (t) => {
           ['$eq', false],
           ['$in', true],
         ] as const) {
-          const cs: Columns = list
-            ? c.filter((name) => !/\[/.test(TYPES[name]?.sql as string) && !['b', 'ji'].includes(name))
-            : c
-          if (cs.length === 0) continue
+          const value = (row: Row) => (name: string) =>
+            list ? `[${row.cells.get(name)}]` : (row.cells.get(name) as string)
           const all = rows.map(
-            (row) =>
-              `{"type":"count","args":{"table":"v","where":{"id":${row.id},${conditions(cs, op, (name) => (list ? `[${row.cells.get(name) as string}]` : (row.cells.get(name) as string)))}}}}`,
+            (row) => `{"type":"count","args":{"table":"v","where":{"id":${row.id},${conditions(c, op, value(row))}}}}`,
           )
-          expectOne(
-            rows,
-            await run('bulk', `[${all.join()}]`),
-            (body) => body.map(({ count }: { count: number }) => count),
-            cs,
-          )
+          const answer = await run('bulk', `[${all.join()}]`)
+          expectOne(rows, answer, (body) => body.map(({ count }: { count: number }) => count), c)
         }
       },
     },
@@ -401,6 +435,7 @@ t.test('what is read can be written back, through whatever door', async (t) => {
       },
     },
     'GraphQL literals': { write: (rows, c) => insert(rows, c, false) },
+    'GraphQL literals of variables': { columns: FLAT, write: (rows, c) => insert(rows, c, 'within') },
     'GraphQL literals, older dialect': {
       columns: OLDER,
       write: (rows, c) => insert(rows, c, false, '/v1alpha1/graphql'),
@@ -429,7 +464,7 @@ t.test('what is read can be written back, through whatever door', async (t) => {
           const usable = c.filter((name) => literalOf(row.cells.get(name) as string) !== undefined)
           const types = usable.map(
             (name) =>
-              `$${name}: ${typeNames.get(name) as string} = ${literalOf(row.cells.get(name) as string) as string}`,
+              `$${name}: ${typeNames.get(name) as string} = ${literalOf(row.cells.get(name) as string)?.text as string}`,
           )
           const rest = c.filter((name) => !usable.includes(name))
           const more = rest.map((name) => `$${name}: ${typeNames.get(name) as string}`)
@@ -444,7 +479,7 @@ t.test('what is read can be written back, through whatever door', async (t) => {
       columns: KEYLESS,
       write: async (rows, c) => {
         for (const row of rows) {
-          const cells = c.map((name) => `${name}: ${literalOf(row.cells.get(name) as string) as string}`)
+          const cells = c.map((name) => `${name}: ${literalOf(row.cells.get(name) as string)?.text as string}`)
           await graphql(
             `mutation($o: v_insert_input! = {id: ${row.id}, ${cells.join(', ')}}) { insert_v_one(object: $o) { id } }`,
           )
@@ -477,6 +512,15 @@ t.test('what is read can be written back, through whatever door', async (t) => {
       write: async (rows, c) => {
         await empty(rows)
         await withFields(rows, c, false, ({ id }, text) => `{where: {id: {_eq: ${id}}}, _set: {${text}}}`).run(
+          (texts) => `{ update_v_many(updates: [${texts.join(', ')}]) { affected_rows } }`,
+        )
+      },
+    },
+    'GraphQL _set of literals of variables': {
+      columns: FLAT,
+      write: async (rows, c) => {
+        await empty(rows)
+        await withFields(rows, c, 'within', ({ id }, text) => `{where: {id: {_eq: ${id}}}, _set: {${text}}}`).run(
           (texts) => `{ update_v_many(updates: [${texts.join(', ')}]) { affected_rows } }`,
         )
       },
@@ -533,21 +577,27 @@ t.test('what is read can be written back, through whatever door', async (t) => {
       columns: COMPARABLE,
       write: async (rows, c) => {
         await copy()
-        for (const all of [false, true]) {
-          const each = rows.map((row) => ({ row, ...fields(row, c, all) }))
-          const texts = each.map(({ row }) => {
-            const is = c.map((name) => {
-              const literal = all ? undefined : literalOf(row.cells.get(name) as string)
-              return `${name}: {_eq: ${literal ?? `$v${row.id}_${name}`}}`
+        for (const all of [false, true, 'within'] as const) {
+          for (const op of ['_eq', '_in']) {
+            const used = c.filter((name) => all !== 'within' || FLAT.includes(name))
+            const each = rows.map((row) => {
+              const parts = used.map((name) => fields(row, [name], all, op === '_in' ? '!' : ''))
+              const is = parts.map(({ text }, i) => {
+                const value = text.slice((used[i] as string).length + 2)
+                return `${used[i] as string}: {${op}: ${op === '_in' ? `[${value}]` : value}}`
+              })
+              return { row, is: is.join(', '), parts }
             })
-            return `a${row.id}: v_aggregate(where: {id: {_eq: ${row.id}}, ${is.join(', ')}}) { aggregate { count } }`
-          })
-          const types = each.flatMap((part) => part.types)
-          const answer = await graphql(
-            `query${types.length > 0 ? `(${types.join(', ')})` : ''} { ${texts.join(' ')} }`,
-            objectOf(each.flatMap((part) => part.variables)),
-          )
-          expectOne(rows, answer, (body) => Object.values(body.data).map((each: any) => each.aggregate.count), c)
+            const texts = each.map(
+              ({ row, is }) => `a${row.id}: v_aggregate(where: {id: {_eq: ${row.id}}, ${is}}) { aggregate { count } }`,
+            )
+            const types = each.flatMap(({ parts }) => parts.flatMap((part) => part.types))
+            const answer = await graphql(
+              `query${types.length > 0 ? `(${types.join(', ')})` : ''} { ${texts.join(' ')} }`,
+              objectOf(each.flatMap(({ parts }) => parts.flatMap((part) => part.variables))),
+            )
+            expectOne(rows, answer, (body) => Object.values(body.data).map((found: any) => found.aggregate.count), used)
+          }
         }
       },
     },

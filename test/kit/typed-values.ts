@@ -23,6 +23,9 @@ create domain any_json as jsonb;
 create type place as (street text, no int, big int8, ok bool, at timestamptz);
 create domain home as place;
 create type trip as (name text, stops place[], meta jsonb, scores numeric[], mood mood);
+create domain label as ext.hstore;
+create type parcel as (name text, bag ext.hstore, label label, bags ext.hstore[], docs jsonb[], tree ext.ltree, ci ext.citext, span int4range);
+create type crate as (no int, parcels parcel[], first parcel);
 `
 
 const one = (values: readonly string[]) => fc.constantFrom(...values)
@@ -210,6 +213,21 @@ const point = fc.tuple(small, small).map(([x, y]) => `(${x / 8},${y / 8})`)
 const mac = (n: number) => hex(n * 2).map((each) => each.match(/../g)?.join(':') as string)
 const FROM_RECORD = (type: string) => `jsonb_populate_record(null::${type}, $1::jsonb)`
 
+const parcel = object({
+  name: asJson(text),
+  bag,
+  docs: fc.array(nullable(jsonb.filter(isSome)), { maxLength: 3 }).map((all) => `[${all.join(',')}]`),
+  tree: asJson(one(['', 'a.b_1'])),
+  ci: asJson(text),
+})
+const HSTORE = (of: string) =>
+  `(select coalesce(ext.hstore(array_agg(key), array_agg(value)), '') from jsonb_each_text(${of}))`
+const PARCEL = (
+  of: string,
+) => `(select row(o->>'name', ${HSTORE(`o->'bag'`)}, ${HSTORE(`o->'bag'`)}, array[${HSTORE(`o->'bag'`)}, null],
+  (select coalesce(array_agg(case when d <> 'null' then d end order by n), '{}') from jsonb_array_elements(o->'docs') with ordinality as e(d, n)),
+  (o->>'tree')::ext.ltree, (o->>'ci')::ext.citext, '[1,3)'::int4range)::parcel from (select ${of} as o) as x)`
+
 export const TYPES: Readonly<Record<string, TypedValues>> = {
   i2: { sql: 'int2', of: integer(15n), adds: true },
   i4: { sql: 'int4', of: integer(31n), adds: true },
@@ -313,5 +331,8 @@ export const TYPES: Readonly<Record<string, TypedValues>> = {
     from: `(select array_agg(p order by n) from jsonb_array_elements($1::jsonb) with ordinality as e(o, n) cross join lateral (select case when o = 'null' then null else jsonb_populate_record(null::place, o) end) as x(p))`,
     of: listOf(place).map((each) => (each === '[]' ? '[null]' : each)),
   },
+  parcel: { sql: 'parcel', from: PARCEL('$1::jsonb'), of: parcel },
+  parcels: { sql: 'parcel[]', from: `array[${PARCEL('$1::jsonb')}, null]`, of: parcel },
+  crate: { sql: 'crate', from: `row(1, array[${PARCEL('$1::jsonb')}], ${PARCEL('$1::jsonb')})::crate`, of: parcel },
   trip: { sql: 'trip', from: FROM_RECORD('trip'), of: trip },
 }

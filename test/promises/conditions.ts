@@ -368,6 +368,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     thing({ tags: { $contained_in: ['x', 'z'] } }, 2, 4),
     thing({ tags: ['x', 'y'] }, 1),
     thing({ tags: { $eq: ['y', 'x'] } }),
+    thing({ tags: { $in: [['x', 'y'], ['z'], []] } }, 1, 4),
+    thing({ tags: { $in: [['x'], null] } }, 2, 3),
+    thing({ tags: { $nin: [['x']] } }, 1, 4),
+    wrong('thing', { tags: { $in: [['x'], [1]] } }, '.tags.$in[1][0]', /expecting a string/, 'parse-failed'),
     wrong('thing', { tags: { $contains: [1] } }, '.tags.$contains[0]', /./, 'parse-failed'),
   ],
   'op.hstore': [

@@ -11,9 +11,9 @@ import {
   camelCase,
   type Bound,
   type Column,
+  composedOf,
   type Connection,
   encode,
-  encodeArray,
   type ExpShape,
   INT8,
   isGeo,
@@ -53,6 +53,8 @@ import {
   isOption,
   isTrue,
   jsonOf,
+  jsonParts,
+  MISSING,
   NULL,
   ownOf,
   withNumbers,
@@ -139,14 +141,17 @@ export class Arguments {
         return given && withNumbers(given)
       }
       case Kind.LIST:
-        return { kind: 'list', of: node.values.map((each) => this.input(each, kind, isArgument) ?? NULL) }
+        return {
+          kind: 'list',
+          of: node.values.map((each) => this.input(each, kind, isArgument) ?? (kind === 'condition' ? MISSING : NULL)),
+        }
       case Kind.OBJECT: {
         const keys = node.fields.map(({ name }) => name.value)
         const fields = node.fields.flatMap(({ name, value }) => {
           const isOperator = operatorName(wordOf(name.value)) !== undefined
           const within = kind === 'holder' ? ARGUMENTS[wordOf(name.value)] : kind
           const isNull = isOperator || (kind === 'condition' && !isOption(name.value, keys, isArgument))
-          const input = this.input(value, within, isOperator) ?? (isNull ? NULL : undefined)
+          const input = this.input(value, within, isOperator) ?? (isNull ? MISSING : undefined)
           return input ? [[name.value, input] as const] : []
         })
         return { kind: 'object', fields: Object.fromEntries(fields) }
@@ -263,7 +268,9 @@ export class Arguments {
   operand(input: Input | undefined, type: SqlType, path: string): Operand {
     if (isAbsent(input)) throw invalid(`unexpected null value for type ${type.name}`, path)
     if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type, path }
-    return { kind: 'const', value: encode(jsonOf(input, path), type, path), type }
+    const parts = jsonParts(input, path)
+    if (parts.some((part) => typeof part === 'number')) return { kind: 'composed', parts, type, path }
+    return { kind: 'const', value: encode(composedOf(parts, []), type, path), type }
   }
 
   where(input: Input | undefined, table: Table, path: string): BoolExp {
@@ -275,15 +282,9 @@ export class Arguments {
     one: (slot, type, path) =>
       slot >= 0 ? { kind: 'value', slot, type, path } : this.operand(this.literals[-1 - slot], type, path),
     list: (slot, type, path) => {
-      const array = arrayOf(type, path)
-      if (slot >= 0) return { list: { kind: 'value', slot, type: array, path }, ones: [] }
-      const elements = this.elements(this.literals[-1 - slot])
-      const literal = elements.filter((each) => each.kind !== 'slot')
-      const values = literal.map((each, i) => jsonOf(each, at(path, i)))
-      return {
-        list: { kind: 'const', value: encodeArray(values, array, path), type: array },
-        ones: elements.flatMap((each) => (each.kind === 'slot' ? [this.operand(each, type, path)] : [])),
-      }
+      const list: Input =
+        slot >= 0 ? { kind: 'slot', slot } : { kind: 'list', of: this.elements(this.literals[-1 - slot]) }
+      return { list: this.operand(list, arrayOf(type, path), path), ones: [] }
     },
   }
 

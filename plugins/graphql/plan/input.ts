@@ -1,4 +1,15 @@
-import { at, isObject, type Json, type JsonObject, NumberText, serviceError, wholeNumber } from 'rowhouse/plan'
+import {
+  at,
+  type Composed,
+  composedOf,
+  isObject,
+  type Json,
+  type JsonObject,
+  NumberText,
+  serviceError,
+  stringifyJson,
+  wholeNumber,
+} from 'rowhouse/plan'
 import { readOpaque, type Said } from './opaque.js'
 
 /**
@@ -6,7 +17,7 @@ import { readOpaque, type Said } from './opaque.js'
  * in the document itself is a constant of the plan. An absent value is undefined.
  */
 export type Input =
-  | { readonly kind: 'null' }
+  | { readonly kind: 'null'; readonly missing?: true }
   /** A scalar, or a whole list of scalars. `said`: what it says as a global id or cursor, with the slots of its values. */
   | { readonly kind: 'slot'; readonly slot: number; readonly said?: Said<number | null> }
   | { readonly kind: 'literal'; readonly value: Json }
@@ -20,6 +31,8 @@ export type Input =
 export type ScalarInput = Exclude<Input, { readonly kind: 'slot' | 'list' | 'object' }>
 
 export const NULL: ScalarInput = { kind: 'null' }
+/** Stands for a variable without a value in a condition. */
+export const MISSING: ScalarInput = { kind: 'null', missing: true }
 
 /** Returns a number as `parseJson` does: with its digits as text, where JavaScript would print others. */
 export function numberOf(text: string): number | NumberText {
@@ -214,25 +227,51 @@ export function inputOf(value: Json): Input {
   }
 }
 
-/** Converts an input of constants to JSON. @throws ServiceError 400 for the value of a variable */
-export function jsonOf(input: Input, path: string): Json {
-  switch (input.kind) {
-    case 'null':
-      return null
-    case 'literal':
-      return input.value
-    case 'number':
-      return numberOf(input.text)
-    case 'enum':
-      return input.name
-    case 'list':
-      return input.of.map((each, i) => jsonOf(each, at(path, i)))
-    case 'object':
-      return Object.fromEntries(Object.entries(input.fields).map(([key, each]) => [key, jsonOf(each, at(path, key))]))
-    case 'slot':
-      throw invalid('a value here cannot contain a variable; make the whole value a variable', path)
+/**
+ * Converts an input to JSON text, with slots where variables stand.
+ * @throws ServiceError 400 for a missing variable in a condition
+ */
+export function jsonParts(input: Input, path: string): Composed {
+  const parts: (string | number)[] = []
+  const add = (part: string | number) => {
+    const last = parts.at(-1)
+    if (typeof part === 'string' && typeof last === 'string') parts[parts.length - 1] = last + part
+    else parts.push(part)
   }
+  const visit = (each: Input, here: string): void => {
+    switch (each.kind) {
+      case 'null':
+        if (each.missing) throw invalid('the variable has no value', here)
+        return add('null')
+      case 'literal':
+        return add(stringifyJson(each.value))
+      case 'number':
+        return add(each.text)
+      case 'enum':
+        return add(JSON.stringify(each.name))
+      case 'slot':
+        return add(each.slot)
+      case 'list':
+        add('[')
+        each.of.forEach((element, i) => {
+          if (i > 0) add(',')
+          visit(element, at(here, i))
+        })
+        return add(']')
+      case 'object':
+        add('{')
+        Object.entries(each.fields).forEach(([key, value], i) => {
+          add(`${i > 0 ? ',' : ''}${JSON.stringify(key)}:`)
+          visit(value, at(here, key))
+        })
+        return add('}')
+    }
+  }
+  visit(input, path)
+  return parts
 }
+/** Converts an input of constants to JSON. */
+export const jsonOf = (input: Input, path: string): Json => composedOf(jsonParts(input, path), [])
 
 /** Keys come from clients and from the catalog, so `constructor` must not find an inherited property. */
 export const ownOf = <T>(record: Readonly<Record<string, T>>, key: string): T | undefined =>

@@ -230,9 +230,10 @@ function pathTo(operation: OperationDefinitionNode, wanted: ASTNode): string | u
   let found: string | undefined
   const stack: string[] = ['$']
   visit(operation, {
-    enter(node) {
+    enter(node, key, _, steps) {
       const top = stack.at(-1) as string
       let here = top
+      if (typeof key === 'number' && steps.at(-2) === 'values') here = at(top, key)
       if (node.kind === Kind.FIELD) here = `${top}.selectionSet${at('', (node.alias ?? node.name).value)}`
       else if (node.kind === Kind.ARGUMENT) here = `${top}.args${at('', node.name.value)}`
       else if (node.kind === Kind.OBJECT_FIELD) here = at(top, node.name.value)
@@ -254,9 +255,8 @@ function inputTypes({ operation, fragments }: Document, schema: GraphQLSchema, d
   const nodes = [operation, ...fragments.values()]
   const structural = structuralVariables(nodes, dialect)
   const opaque = dialect === 'relay' ? opaqueVariables(nodes) : new Set()
-  const rows = new Set(
-    operation.operation === 'mutation' ? variablesIn(rootFields({ operation, fragments }), ['objects', 'object']) : [],
-  )
+  const rows =
+    operation.operation === 'mutation' ? rowVariables(nodes, rootFields({ operation, fragments })) : new Set()
   const variables = (operation.variableDefinitions ?? []).map(({ variable, type, defaultValue }): Variable => {
     const name = variable.name.value
     const known = typeFromAST(schema, type as TypeNode) as GraphQLInputType
@@ -353,15 +353,22 @@ function opaqueVariables(nodes: readonly ASTNode[]): Set<string> {
 }
 const OPAQUE = new Set(['id', 'after', 'before'])
 
-function variablesIn(fields: readonly FieldNode[], args: readonly string[]): string[] {
-  const found: string[] = []
-  for (const field of fields) {
-    for (const argument of field.arguments ?? []) {
-      if (!args.includes(argument.name.value)) continue
-      visit(argument, { Variable: ({ name }) => void found.push(name.value) })
-    }
+/** Finds variables that are used in rows to insert, and nowhere else. */
+function rowVariables(nodes: readonly ASTNode[], roots: readonly FieldNode[]): Set<string> {
+  const inRows = new Set<ASTNode>()
+  const args = roots.flatMap((field) => field.arguments ?? [])
+  for (const argument of args.filter(({ name }) => name.value === 'objects' || name.value === 'object')) {
+    visit(argument, { Variable: (node) => void inRows.add(node) })
   }
-  return found
+  const elsewhere = new Set<string>()
+  const found = new Set<string>()
+  for (const node of nodes) {
+    visit(node, {
+      VariableDefinition: () => false,
+      Variable: (each) => void (inRows.has(each) ? found : elsewhere).add(each.name.value),
+    })
+  }
+  return new Set([...found].filter((name) => !elsewhere.has(name)))
 }
 
 function mutationRoots({ operation, fragments }: Document, names: Names, dialect: Dialect): readonly MutationRoot[] {

@@ -188,10 +188,7 @@ export class SchemaInputs {
     // Patterns have the type of the column, such as citext.
     if (this.registry.modern && left.kind === 'text' && right.kind === 'text' && !left.labels)
       return this.registry.value(left)
-    const whole = left.kind === 'array' && left.name === right.name
-    return right.kind === 'array' && right.element && !whole
-      ? list(this.registry.value(right.element))
-      : this.registry.value(right)
+    return right.list && right.element ? list(this.registry.value(right.element)) : this.registry.value(right)
   }
 
   private near(type: SqlType): GraphQLInputObjectType {
