@@ -239,7 +239,7 @@ export class NestedWrite<Conflict> {
     const { table, link, via, path, place, conflict } = to
     const step = { phase: 'write', link, via, conflict } as const
     const run = async (part: Rows, placed: Place): Promise<readonly Written[] | undefined> => {
-      const text = await withPlace(this.step(step, part, undefined, path), placed)
+      const text = await withPlace(this.step(step, part, undefined, path), placed, via.length > 0)
       return text === undefined ? undefined : (parseJson(text, NO_LIMITS) as Written[])
     }
     const sent = rowsOf(rows as Json[], path)
@@ -345,13 +345,18 @@ interface Group<Conflict> {
   readonly conflict?: Conflict
 }
 
-/** Gives an error about a row of a statement the path of that row in the request. */
-async function withPlace<T>(running: Promise<T>, place: Place): Promise<T> {
+/** Gives an error about a step the place of what it is about: a row, or the table or `on_conflict` of the relationship. */
+async function withPlace<T>(running: Promise<T>, place: Place, isRelated: boolean): Promise<T> {
   try {
     return await running
   } catch (error) {
-    const [, row, rest] = (error instanceof ServiceError && /^\$\.args\.objects\[(\d+)\](.*)$/s.exec(error.path)) || []
-    throw row === undefined ? error : (error as ServiceError).moved(place(Number(row)) + (rest as string))
+    if (!(error instanceof ServiceError)) throw error
+    const [, row, rest] = /^.*?\.args\.objects\[(\d+)\](.*)$/s.exec(error.path) ?? []
+    if (row !== undefined) throw error.moved(place(Number(row)) + (rest as string))
+    const [, argument] = (isRelated && /^.*?\.args\.((?:table|on_?[cC]onflict)\b.*)$/s.exec(error.path)) || []
+    if (argument === undefined) throw error
+    const relationship = place(0).replace(/\.data(\[\d+\])?$/, '')
+    throw error.moved(argument === 'table' ? relationship : `${relationship}.${argument}`)
   }
 }
 

@@ -36,7 +36,8 @@ import { checkPrice, type Limits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
 import { positionHeader, readPlace } from './read-place.js'
 import { sqlRunner } from './run-sql.js'
-import { openSnapshots } from './snapshots.js'
+import { inRows } from './row-places.js'
+import { openSnapshots, type Snapshot } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
 import { splitVersion } from './split-version.js'
 import { type Lend, type Transaction, runTransaction } from './transaction.js'
@@ -164,11 +165,25 @@ export async function openData(database: Database, options: DataOptions): Promis
     if (bytes > most) throw answerTooLarge(most)
   }
 
+  async function compiled(
+    snapshot: Snapshot,
+    request: Request,
+    call: Call,
+    caller?: string,
+    form?: Form,
+  ): Promise<Compiled> {
+    try {
+      return await plans.compiled(snapshot, taskOf(request, call, form), caller)
+    } catch (error) {
+      throw inRows(error, request.values)
+    }
+  }
+
   const steps: RequestSteps = {
     isShort: (plan) => plans.isShort(plan),
     recordLength: (plan, isLong) => plans.recordLength(plan, isLong),
     compile: (request, call, form, isFree = false) =>
-      plans.compiled(snapshotOf(call), taskOf(request, call, form), isFree ? undefined : call.session.caller),
+      compiled(snapshotOf(call), request, call, isFree ? undefined : call.session.caller, form),
     checkPrice: ({ price }, { values }, call) => checkPrice(options.limits, price, values, counts.of, call),
     bind(plan, request, call) {
       plans.assertBranded(plan)
@@ -270,7 +285,13 @@ export async function openData(database: Database, options: DataOptions): Promis
     )
 
   const runSql = sqlRunner(database, snapshots, log, transactionOn)
-  const plan: Data['plan'] = ({ planner, shape }, names) => plans.plan(planner, shape, names)
+  const plan: Data['plan'] = ({ planner, shape, values }, names) => {
+    try {
+      return plans.plan(planner, shape, names)
+    } catch (error) {
+      throw inRows(error, values)
+    }
+  }
   const { explainRequest, explainRefusal } = refusalExplainer({
     current: () => snapshots.current,
     plan,
@@ -333,8 +354,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     transaction,
     once: once.once,
     isKept: once.isKept,
-    isRead: async (request, call) =>
-      isPlainRead(await plans.compiled(snapshotOf(call), taskOf(request, call), call.session.caller)),
+    isRead: async (request, call) => isPlainRead(await compiled(snapshotOf(call), request, call, call.session.caller)),
     alter: (call, fn) =>
       told(
         call,
@@ -360,7 +380,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       retried(call, async () => {
         const snapshot = snapshots.current
         // Refuses what is too large.
-        await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
+        await compiled(snapshot, request, call, call.session.caller)
         const execution = executionOf(request, call)
         const inUndone: Undone = (run) => undone(call, run)
         const all: Explained[] = []
@@ -411,7 +431,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       return (await plans.prepared(snapshotOf(call), task, call.session.caller, patient)) as T
     },
     check: async (request, call) => {
-      await plans.compiled(snapshotOf(call), taskOf(request, call))
+      await compiled(snapshotOf(call), request, call)
     },
     mustFit,
     describeCatalog: (options) => snapshots.describeCatalog(options),

@@ -1,5 +1,5 @@
 import type { Column, Table } from '../catalog/catalog.js'
-import { unexpectedPayload } from '../errors.js'
+import { at, unexpectedPayload } from '../errors.js'
 import { type Insert, type InsertColumn, isGeo, type RowKey } from './ir.js'
 import type { Names } from './names.js'
 
@@ -23,11 +23,12 @@ export function planRows(
 }
 
 function insertColumn(name: string, present: 'all' | 'some', table: Table, names: Names, path: string): InsertColumn {
+  const here = at(path, name)
   if (table.relationshipsByName.has(name) && names.trusted) {
-    throw unexpectedPayload("relationships can't be inserted", path)
+    throw unexpectedPayload("relationships can't be inserted", here)
   }
-  const column = names.column(table, name, 'insert', path)
-  if (column.generated === 'always') throw unexpectedPayload(`column "${name}" is generated`, path)
+  const column = names.column(table, name, 'insert', here)
+  if (column.generated === 'always') throw unexpectedPayload(`column "${name}" is generated`, here)
   const key = column.name === name ? {} : { key: name }
   return {
     name: column.name,

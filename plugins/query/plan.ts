@@ -264,10 +264,10 @@ function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Coun
 }
 
 function planInsert(shape: InsertShape, names: Names): Insert {
-  const { table, path, parts } = planTarget(shape, 'insert', names)
+  const { table, parts } = planTarget(shape, 'insert', names)
   refuseSystem(table)
   return {
-    ...planNewRows(shape, table, names, path),
+    ...planNewRows(shape, table, names, OBJECTS),
     ...parts,
     returning: planReturning(shape.returning, table, names),
   }
@@ -277,7 +277,8 @@ type NewRows = Pick<InsertShape, 'rows' | 'columns' | 'onConflict' | 'related'>
 
 /** Plans rows, and those of relationships in them. */
 function planNewRows(shape: NewRows, table: Table, names: Names, path: string): Insert {
-  if (!table.insertable) throw unexpectedPayload(`"${table.name}" does not support inserts`, beside(path, 'table'))
+  if (!table.insertable)
+    throw unexpectedPayload(`"${table.name}" does not support inserts`, path === OBJECTS ? TABLE : path)
   const given = shape.columns.map(([name]) => name)
   const related = relatedTo(table, given, names)
   const joined = [...related.values()].flatMap(({ relationship: { before, on } }) => (before ? on : []))
@@ -323,13 +324,10 @@ function relatedTo(table: Table, used: readonly string[], names: Names): Readonl
 }
 
 const OBJECTS = `${PATH}.objects`
-/** Returns the path of another argument than the rows, or that of the rows of a relationship. */
-const beside = (rows: string, key: string): string => (rows === OBJECTS ? at(PATH, key) : rows)
+/** Returns the path of an argument beside rows, which are those of the request or of a relationship. */
+const beside = (rows: string, key: string): string => at(rows === OBJECTS ? PATH : rows, key)
 
-/**
- * Returns the table that a write changes, and what makes it a step of a write of related rows.
- * @returns as `path`, that of the rows
- */
+/** Returns the table that a write changes, and what makes it a step of a write of related rows. */
 function planTarget(
   shape: { table: TableRef; step?: StepShape },
   action: 'insert' | 'update' | 'delete',
@@ -337,12 +335,10 @@ function planTarget(
 ) {
   const { step } = shape
   const root = names.table(shape.table, step?.from ?? action, TABLE)
-  if (!step) return { table: root, path: OBJECTS, parts: {} as Step }
-  const path = step.via.reduce(at, step.from === 'insert' ? OBJECTS : `${PATH}.$set`)
-  const here = action === 'insert' ? beside(path, 'table') : TABLE
-  const table = tableOfStep(step, root, names, here)
-  if (step.via.length > 0) names.table(table, action, here)
-  return { table, path, parts: planStep(step, root, names, here) }
+  if (!step) return { table: root, parts: {} as Step }
+  const table = tableOfStep(step, root, names, TABLE)
+  if (step.via.length > 0) names.table(table, action, TABLE)
+  return { table, parts: planStep(step, root, names, TABLE) }
 }
 
 function planConflict(

@@ -487,7 +487,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'insert.unknown-column': [
     ask(
       'mutation { insert_author(objects: [{id: 16, nope: 1}]) { affected_rows } }',
-      invalid('field "nope" not found in type: \'author_input\'', '$.selectionSet.insert_author.args.objects.nope'),
+      invalid('field "nope" not found in type: \'author_input\'', '$.selectionSet.insert_author.args.objects[0].nope'),
     ),
     ask(
       'mutation ($o: [author_input!]!) { insert_author(objects: $o) { affected_rows } }',

@@ -202,8 +202,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     wrong('insert_note(objects: {id: "x"}) { affected_rows }', /Int/),
     ask(
       'mutation ($o: [note_insert_input!]!) { insert_note(objects: $o) { affected_rows } }',
-      fails('not-exists', 'column "nope" does not exist', '$.selectionSet.insert_note.args.objects'),
-      { variables: { o: [{ id: 9, nope: 1 }] } },
+      fails('not-exists', 'column "nope" does not exist', '$.selectionSet.insert_note.args.objects[1].nope'),
+      { variables: { o: [{ id: 9 }, { id: 10, nope: 1 }] } },
     ),
     unchanged,
   ],

@@ -293,7 +293,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     insert([{ note: 'p' }, { items: { data: [] }, note: 5 }], refused('parse-failed', /./, '$.args.objects[1].note')),
     insert(
       [{ note: 'p', items: { data: { nope: 1 } } }],
-      refused('not-exists', 'column "nope" does not exist', '$.args.objects.items'),
+      refused('not-exists', 'column "nope" does not exist', '$.args.objects[0].items.data.nope'),
+    ),
+    insert(
+      [{ note: 'p' }, { note: 'p', items: { data: [{ sku: 'a' }, { sku: 'a', nope: 1 }] } }],
+      refused('not-exists', 'column "nope" does not exist', '$.args.objects[1].items.data[1].nope'),
+    ),
+    insert(
+      [
+        { note: 'p' },
+        { note: 'p', items: { data: [{ sku: 'a' }], on_conflict: { action: 'ignore', constraint: 'no' } } },
+      ],
+      refused(
+        'unexpected-payload',
+        /^"no" is not a unique constraint/,
+        '$.args.objects[1].items.on_conflict.constraint',
+      ),
     ),
     insert([{ note: 'p', items: { data: { sku: 'a' }, on_conflict: { action: 'no' } } }], {
       status: 400,
@@ -434,7 +449,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
     insert(
       [{ note: 'u', customer: { data: { name: 'New' } } }],
-      refused('permission-denied', /^insert on "customer" for role "user" is not allowed/, '$.args.objects.customer'),
+      refused(
+        'permission-denied',
+        /^insert on "customer" for role "user" is not allowed/,
+        '$.args.objects[0].customer',
+      ),
       USER,
     ),
     count('purchase', 0, { note: 'u' }),

@@ -145,7 +145,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     }),
   ],
   'insert.unknown-column': [
-    insert('item', [{ id: 30, nope: 1 }], refused('not-exists', 'column "nope" does not exist', '$.args.objects')),
+    insert(
+      'item',
+      [{ id: 30 }, { id: 31, nope: 1 }],
+      refused('not-exists', 'column "nope" does not exist', '$.args.objects[1].nope'),
+    ),
   ],
   'insert.wrong-value': [
     insert('item', [{ id: 30 }, { id: 31, name: 5 }], refused('parse-failed', /type text/, '$.args.objects[1].name')),

@@ -117,11 +117,12 @@ export function planNested(
     const answer = phase === 'look' ? planAnswer(walker, nodes, action, table, path) : {}
     return { ...planInsert({ walker, table, args, path, answer, rows }), ...step }
   }
-  const here = `${path}.args.objects.${via.join('.')}`
-  const target = tableOfStep(nested, table, names, here)
-  names.table(target, 'insert', here)
-  const args: Args = conflict ? { on_conflict: conflictInput(walker, target, conflict, here) } : {}
-  return { ...planInsert({ walker, table: target, args, path: here, answer: {}, rows }), ...step }
+  const target = tableOfStep(nested, table, names, `${path}.args.table`)
+  names.table(target, 'insert', `${path}.args.table`)
+  const args: Args = conflict
+    ? { on_conflict: conflictInput(walker, target, conflict, `${path}.args.${walker.args.word('on_conflict')}`) }
+    : {}
+  return { ...planInsert({ walker, table: target, args, path, answer: {}, rows }), ...step }
 }
 
 function conflictInput({ names }: Walker, table: Table, { constraint, columns, where }: Conflict, path: string): Input {
