@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { AskedServer } from './tracing.js'
+import type { AskedServer } from './observe/tracing.js'
 
 /** Kinds of providers. Plugins add kinds by declaration merging on `rowhouse`. */
 export interface ProviderKinds {
@@ -274,4 +274,81 @@ export interface PostgresBinaries {
   /** e.g. `18.4` */
   readonly version: string
   readonly major: number
+}
+
+/**
+ * The outcome of a failed send. `refused`: not sent and permanently rejected; `retry`: not sent, can be retried here or
+ * with another provider; `unknown`: may have been sent.
+ */
+export type Outcome = 'refused' | 'retry' | 'unknown'
+
+/** Explains why a send failed. Its texts are for an admin and contain no secrets. */
+export class SendError extends Error {
+  override readonly name = 'SendError'
+  /** Response of the provider, if any. */
+  readonly response?: string
+  /** Whether the response does not match the provider's documentation. */
+  readonly unreadable: boolean
+  /** Delay in seconds, if the provider requests one. */
+  readonly retryAfter?: number
+  /** Recipients of a mail with another outcome than the error's, or with a response of their own. */
+  readonly recipients?: readonly RecipientOutcome[]
+
+  constructor(
+    readonly outcome: Outcome,
+    message: string,
+    { cause, response, unreadable = false, retryAfter, recipients }: SendDetails = {},
+  ) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.unreadable = unreadable
+    this.response = response === undefined ? undefined : shortLine(response)
+    this.retryAfter = retryAfter
+    if (recipients !== undefined) this.recipients = recipients
+  }
+}
+
+interface SendDetails {
+  readonly cause?: unknown
+  readonly response?: string
+  readonly unreadable?: boolean
+  readonly retryAfter?: number
+  readonly recipients?: readonly RecipientOutcome[]
+}
+
+const MOST = 200
+
+/** Returns foreign text as a short line without control characters. */
+export function shortLine(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+  return line.length > MOST ? `${line.slice(0, MOST)}...` : line
+}
+
+interface Recipients {
+  readonly to: Mailbox
+  readonly cc?: readonly Mailbox[]
+  readonly bcc?: readonly Mailbox[]
+}
+
+/** Returns an address in the form in which addresses are compared: servers and APIs ignore the case. */
+export const comparable = (address: string): string => address.toLowerCase()
+
+/**
+ * Returns a mail in which no address occurs twice: of several, the first in `to`, `cc` and `bcc` stays. Some APIs refuse
+ * such a mail, and others send it twice.
+ */
+export function withoutDuplicates<M extends Recipients>(mail: M): M {
+  const seen = new Set<string>([comparable(mail.to.address)])
+  const isNew = ({ address }: Mailbox) => seen.size < seen.add(comparable(address)).size
+  const [cc, bcc] = [mail.cc?.filter(isNew), mail.bcc?.filter(isNew)]
+  if (cc?.length === mail.cc?.length && bcc?.length === mail.bcc?.length) return mail
+  return { ...mail, ...(cc ? { cc } : {}), ...(bcc ? { bcc } : {}) }
+}
+
+/** Returns the addresses of a mail that its provider is to send to. */
+export function recipientsOf({ only, ...mail }: Recipients & { readonly only?: readonly string[] }): readonly string[] {
+  const { to, cc = [], bcc = [] } = withoutDuplicates(mail)
+  const all = [to, ...cc, ...bcc].map(({ address }) => address)
+  if (only === undefined) return all
+  const wanted = new Set(only.map(comparable))
+  return all.filter((address) => wanted.has(comparable(address)))
 }

@@ -1,4 +1,4 @@
-import { didYouMean } from './did-you-mean.js'
+import { didYouMean } from './wording.js'
 
 /**
  * Every error code that a client may see, with its status and meaning. The first status of a code is the usual one.

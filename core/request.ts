@@ -6,7 +6,7 @@ import type { Job } from './db/lane.js'
 import { ServiceError, serviceError } from './errors.js'
 import type { Json } from './json/parse.js'
 import type { Form } from './sql/emit.js'
-import { timed } from './timing.js'
+import { timed } from './observe/timing.js'
 
 /** The steps of a request, implemented by `core/data/service.ts`. */
 export interface RequestSteps {

@@ -5,7 +5,7 @@ import type { Job } from './pool.js'
 /** What `npm test` and `npm run test:full` run. What takes longest begins first, so that it is not left alone at the end. */
 export type Suite = (place: Setting) => readonly Job[]
 
-const CHECKS = ['lint', 'check:imports', 'format:check'].map((name): Job => ({
+const CHECKS = ['lint', 'format:check'].map((name): Job => ({
   name,
   command: 'npm',
   args: ['run', '--silent', name],

@@ -1,4 +1,4 @@
-import { didYouMean } from '../did-you-mean.js'
+import { didYouMean } from '../wording.js'
 import { at, notExists, parseFailed, refuseOtherKeys, type ServiceError, serviceError } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'

@@ -1,4 +1,4 @@
-import { counted } from '../counted.js'
+import { counted } from '../wording.js'
 import { adminSecretFor } from './admin-secret.js'
 import type { Invocation } from './invocation.js'
 import { type Ask, withOwnServer } from './temporary-server.js'

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type pg from 'pg'
-import { version } from '../version.js'
+import { version } from '../host/version.js'
 import { findAll, report } from './check.js'
 import { embeddedDatabase, NO_DATABASE, withConnection } from './command-database.js'
 import { readSections } from './builtins.js'

@@ -1,5 +1,5 @@
-import { counted } from '../counted.js'
-import { version } from '../version.js'
+import { counted } from '../wording.js'
+import { version } from '../host/version.js'
 import type { Invocation } from './invocation.js'
 import { withOwnServer } from './temporary-server.js'
 

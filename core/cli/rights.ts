@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { counted } from '../counted.js'
+import { counted } from '../wording.js'
 import type { DatabaseConfig } from '../db/config.js'
 import { budgetOf, poolSizes, sumOf } from '../db/pool-sizes.js'
 import { isPooled } from '../db/database.js'

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import type pg from 'pg'
 import { compareTables } from '../catalog/catalog.js'
-import { counted } from '../counted.js'
+import { counted } from '../wording.js'
 import { requestCancel } from '../db/pooler.js'
 import type { Invocation } from './invocation.js'
 import { explained, runOne, type ScriptOptions, TEXT } from './run-script.js'

@@ -1,4 +1,4 @@
-import { counted } from '../counted.js'
+import { counted } from '../wording.js'
 import type { Invocation } from './invocation.js'
 import { withOwnServer } from './temporary-server.js'
 

@@ -1,6 +1,6 @@
 import { type Origin, pluginToBlame } from '../host/blame.js'
 import type { Loaded } from '../host/load.js'
-import { createLogger } from '../log.js'
+import { createLogger } from '../observe/log.js'
 import type { Invocation } from './invocation.js'
 
 /** Uncaught errors and unhandled rejections of this process. */

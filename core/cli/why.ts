@@ -1,4 +1,4 @@
-import { didYouMean } from '../did-you-mean.js'
+import { didYouMean } from '../wording.js'
 import type { Invocation } from './invocation.js'
 import { withOwnServer } from './temporary-server.js'
 import { tableOf } from './track.js'

@@ -4,9 +4,9 @@ import type { Database } from '../db/database.js'
 import type { Job, Lane } from '../db/lane.js'
 import type { RowBatches } from '../db/row-messages.js'
 import { type ServiceError, serviceError, unavailable } from '../errors.js'
-import type { Metrics } from '../metrics.js'
+import type { Metrics } from '../observe/metrics.js'
 import { isAdmin, type Session } from '../session.js'
-import { traced } from '../tracing.js'
+import { traced } from '../observe/tracing.js'
 import type { Call } from './operations.js'
 
 /** Keeps each caller within its share of the database's connections and time. */

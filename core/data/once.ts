@@ -1,9 +1,9 @@
 import type { Logger } from 'pino'
 import type { Answer, KeptAnswer } from '../answer.js'
 import { type ServiceError, serviceError } from '../errors.js'
-import { type KeyedRequest, ownerOf, sha256 } from '../keyed-request.js'
-import type { Infer, Schema } from '../schema.js'
-import { SharedCache } from '../shared-cache.js'
+import { type KeyedRequest, ownerOf, sha256 } from '../request-headers.js'
+import type { Infer, Schema } from '../json/schema.js'
+import { SharedCache } from './shared-cache.js'
 import type { Data } from './data.js'
 import type { Call } from './operations.js'
 

@@ -1,10 +1,10 @@
 import type { Answer, AnswerFormat } from '../answer.js'
 import type { Json } from '../json/parse.js'
-import type { KeyedRequest } from '../keyed-request.js'
-import type { Logger } from '../log.js'
-import type { Infer, Schema } from '../schema.js'
+import type { KeyedRequest } from '../request-headers.js'
+import type { Logger } from '../observe/log.js'
+import type { Infer, Schema } from '../json/schema.js'
 import type { Session } from '../session.js'
-import type { Timing } from '../timing.js'
+import type { Timing } from '../observe/timing.js'
 import type { Transaction } from './transaction.js'
 
 export type { Answer }

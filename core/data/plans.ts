@@ -10,10 +10,10 @@ import {
   type Task,
 } from '../compile/compile.js'
 import type { CompilePool, PoolConfig, Sendable } from '../compile/pool.js'
-import type { Metrics } from '../metrics.js'
+import type { Metrics } from '../observe/metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
-import { traced } from '../tracing.js'
+import { traced } from '../observe/tracing.js'
 import { Shares } from './caller-limits.js'
 import { createNewQueryLimit, type Limits } from './request-limits.js'
 import type { Snapshot } from './snapshots.js'

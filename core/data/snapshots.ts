@@ -9,7 +9,7 @@ import { encodeCatalog } from '../compile/encoded.js'
 import type { Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, withClient } from '../db/database.js'
 import { alone } from '../processes/siblings.js'
-import { SharedCache } from '../shared-cache.js'
+import { SharedCache } from './shared-cache.js'
 
 /** Maintains the current snapshot and follows changes of the database. */
 export interface Snapshots {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Logger } from 'pino'
-import type { Metrics } from '../metrics.js'
+import type { Metrics } from '../observe/metrics.js'
 import { messageOf, unavailable } from '../errors.js'
-import { OUTAGE } from '../log.js'
+import { OUTAGE } from '../observe/log.js'
 
 /**
  * A circuit breaker: while the database is unavailable, requests fail immediately instead of waiting for a connection.

@@ -1,4 +1,4 @@
-import type { Infer, Schema } from '../schema.js'
+import type { Infer, Schema } from '../json/schema.js'
 import { hostUrls, isPostgresUrl } from './hosts.js'
 
 export const databaseConfig = {

@@ -1,7 +1,7 @@
 import { isAdmin } from '../session.js'
 import type pg from 'pg'
 import { type Catalog, maskOf, permissionsOf, tableKey } from '../catalog/catalog.js'
-import type { Logger } from '../log.js'
+import type { Logger } from '../observe/log.js'
 import type { Op, TableRef } from '../plan/ir.js'
 
 /** The reader of a database error. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Logger } from '../log.js'
+import type { Logger } from '../observe/log.js'
 import type { Reader } from './disclosure.js'
 
 /** A statement that was slow for a role, and figures of its slow runs in this process. */

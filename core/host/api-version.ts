@@ -1,4 +1,4 @@
-import { version } from '../version.js'
+import { version } from './version.js'
 
 /** Version of the interface for plugins and providers. It promises what `core/host/README.md` says. */
 export const API_VERSION = '1.0'

@@ -1,5 +1,5 @@
-import { isObject } from '../is-object.js'
-import type { Schema } from '../schema.js'
+import { isObject } from '../json/is-object.js'
+import type { Schema } from '../json/schema.js'
 
 /** Returns whether a value matches a schema. */
 export type Validator = (value: unknown) => boolean

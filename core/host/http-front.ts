@@ -5,7 +5,7 @@ import type { ReadyReport } from '../http/core-routes.js'
 import type { About } from '../http/page.js'
 import { createAuthenticate } from '../http/session.js'
 import { createTraffic, type Held } from '../http/traffic.js'
-import type { Metrics } from '../metrics.js'
+import type { Metrics } from '../observe/metrics.js'
 import type { Shared } from './host.js'
 import { listenAt, listenersOf, withoutSocket } from './listeners.js'
 

@@ -1,4 +1,4 @@
-import { fold } from '../did-you-mean.js'
+import { fold } from '../wording.js'
 
 /** Returns whether two spellings mean the same key, ignoring case and word separators. */
 export function sameKey(one: string, other: string): boolean {

@@ -1,5 +1,6 @@
-import { placeOf } from './blame.js'
+import { runWithin, type Within } from '../deadline.js'
 import { messageOf } from '../errors.js'
+import { placeOf } from './blame.js'
 
 /** Steps in the life of a plugin. */
 export type Step = 'setup' | 'ready' | 'drain' | 'close'
@@ -16,12 +17,12 @@ export interface Hook {
  * @throws Error that names the plugin and the step, when it fails or times out
  */
 export function runStep<T>(plugin: string, step: Step, run: () => Promise<T> | T, timeoutMs: number): Promise<T> {
-  return runWithin(`plugin "${plugin}"`, step, run, timeoutMs)
+  return runWithin(`plugin "${plugin}"`, step, run, timeoutMs, placed(step))
 }
 
 /** Runs hooks sequentially in the order they were added. Stops at the first failure. */
 export async function runHooks(hooks: readonly Hook[], step: Step, timeoutMs: number): Promise<void> {
-  for (const hook of hooks) await runWithin(hook.owner, step, () => hook.run(), timeoutMs)
+  for (const hook of hooks) await runWithin(hook.owner, step, () => hook.run(), timeoutMs, placed(step))
 }
 
 /** A function to run at shutdown. */
@@ -40,7 +41,7 @@ export async function closeHooks(hooks: readonly Closer[], timeoutMs: number): P
   const deadline = performance.now() + timeoutMs
   for (const { owner, step = 'close', run } of hooks.toReversed()) {
     try {
-      await runWithin(owner, step, run, timeoutMs, deadline)
+      await runWithin(owner, step, run, timeoutMs, { deadline })
     } catch (error) {
       failures.push(error)
       if (performance.now() >= deadline) break
@@ -49,30 +50,5 @@ export async function closeHooks(hooks: readonly Closer[], timeoutMs: number): P
   if (failures.length > 0) throw new AggregateError(failures, failures.map(messageOf).join('; '))
 }
 
-/**
- * Runs work like `runStep`, for any owner. Late work continues, but its result is ignored.
- * @param deadline in the time of `performance.now()`
- */
-export async function runWithin<T>(
-  owner: string,
-  step: string,
-  run: () => Promise<T> | T,
-  timeoutMs: number,
-  deadline: number = performance.now() + timeoutMs,
-) {
-  const late = new Error(`${owner} did not finish "${step}" within ${timeoutMs / 1000} s`)
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(late), Math.ceil(deadline - performance.now()))
-  })
-  try {
-    return await Promise.race([run(), timeout])
-  } catch (error) {
-    if (error === late) throw error
-    const place = step === 'setup' || step === 'ready' ? placeOf(error) : undefined
-    const where = place === undefined ? '' : ` (${place})`
-    throw new Error(`${owner} failed in "${step}": ${messageOf(error)}${where}`, { cause: error })
-  } finally {
-    clearTimeout(timer)
-  }
-}
+/** An error at the start is the plugin's own mistake, so its message says where. */
+const placed = (step: Step): Within => (step === 'setup' || step === 'ready' ? { place: placeOf } : {})

@@ -1,4 +1,4 @@
-import { didYouMean, nearest } from '../did-you-mean.js'
+import { didYouMean, nearest } from '../wording.js'
 
 /** The dependencies of a plugin. A plugin provides the service of its own name. */
 export interface Needing {

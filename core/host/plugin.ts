@@ -9,8 +9,8 @@ import type { Call, Operation, Operations } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
 import type { Exchange, Handler, HandlerRoute } from '../http/exchange.js'
 import type { Authenticator } from '../http/session.js'
-import type { Across, Collect } from '../metrics.js'
-import type { Infer, Schema } from '../schema.js'
+import type { Across, Collect } from '../observe/metrics.js'
+import type { Infer, Schema } from '../json/schema.js'
 import type { Session } from '../session.js'
 
 /** Services by name, for `host.use`. Plugins add theirs by declaration merging on `rowhouse`. */

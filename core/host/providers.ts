@@ -1,8 +1,9 @@
 import type { Logger } from 'pino'
 import type { ProviderKinds } from '../contracts.js'
 import { messageOf } from '../errors.js'
-import { closeHooks, runWithin } from './lifecycle.js'
-import { type AskedServer, tracedMethods } from '../tracing.js'
+import { runWithin } from '../deadline.js'
+import { closeHooks } from './lifecycle.js'
+import { type AskedServer, tracedMethods } from '../observe/tracing.js'
 import type { LoadedKind, LoadedProvider } from './load.js'
 
 /** Reports that a requested provider is not configured. */

@@ -1,5 +1,5 @@
 import { at, isUnder } from '../errors.js'
-import type { AnySchema, Infer, Issue, Schema } from '../schema.js'
+import type { AnySchema, Infer, Issue, Schema } from '../json/schema.js'
 import { lowerCamel, sameKey } from './key-case.js'
 import { validate } from './validate.js'
 

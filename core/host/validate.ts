@@ -1,9 +1,9 @@
 import type { Ajv, ErrorObject } from 'ajv'
-import { newAjv } from '../ajv.js'
+import { newAjv } from '../json/ajv.js'
 import { fastValidator } from './fast-validate.js'
-import { pointerKeys } from '../json-pointer.js'
-import { type AnySchema, type Issue, refuseUnknownKeys, type Schema } from '../schema.js'
-import { didYouMean } from '../did-you-mean.js'
+import { pointerKeys } from '../json/json-pointer.js'
+import { type AnySchema, type Issue, refuseUnknownKeys, type Schema } from '../json/schema.js'
+import { didYouMean } from '../wording.js'
 
 export type Validated =
   | { readonly ok: true; readonly value: unknown }

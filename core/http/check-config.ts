@@ -1,4 +1,4 @@
-import type { Issue } from '../schema.js'
+import type { Issue } from '../json/schema.js'
 import { VARIABLE_NAME } from '../session.js'
 import { readProxies } from './client-address.js'
 import type { AuthConfig, HttpConfig, JwtConfig } from './config.js'

@@ -1,4 +1,4 @@
-import type { Infer } from '../schema.js'
+import type { Infer } from '../json/schema.js'
 
 const milliseconds = { type: 'integer', minimum: 0, maximum: 3_600_000 } as const
 const count = { type: 'integer', minimum: 1 } as const

@@ -1,6 +1,5 @@
 import type { Answer } from '../answer.js'
-import { AFTER_VERSION } from '../if-match.js'
-import { sha256 } from '../keyed-request.js'
+import { AFTER_VERSION, sha256 } from '../request-headers.js'
 import type { Exchange } from './exchange.js'
 
 /**

@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
-import type { Issue } from '../schema.js'
+import type { Issue } from '../json/schema.js'
 import type { JwtConfig } from './config.js'
 
 type KeyConfig = Pick<JwtConfig, 'algorithms' | 'key' | 'jwksUrl'>

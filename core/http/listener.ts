@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate as nextRound, setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from '../log.js'
+import type { Logger } from '../observe/log.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { reset, type Traffic } from './traffic.js'

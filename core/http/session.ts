@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { at } from '../errors.js'
-import type { Logger } from '../log.js'
+import type { Logger } from '../observe/log.js'
 import { isAdmin, ROLE_NAME, type Session } from '../session.js'
 import { checkAuth } from './check-config.js'
 import { rolesOf } from './claims.js'

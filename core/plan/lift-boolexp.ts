@@ -1,4 +1,4 @@
-import { didYouMean } from '../did-you-mean.js'
+import { didYouMean } from '../wording.js'
 import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NumberText } from '../json/parse.js'
 import { describe, isObject } from './encode.js'

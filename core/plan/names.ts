@@ -15,7 +15,7 @@ import {
   tableOfKey,
 } from '../catalog/catalog.js'
 import type { NamingConvention } from '../catalog/graphql-names.js'
-import { didYouMean } from '../did-you-mean.js'
+import { didYouMean } from '../wording.js'
 import { notExists, permissionDenied, type ServiceError, serviceError } from '../errors.js'
 import type { FunctionCall, Rule, TableRef } from './ir.js'
 import { meant, misspelt, namesake } from './near-names.js'

@@ -1,5 +1,5 @@
 import { tableName } from '../catalog/catalog.js'
-import { nearest } from '../did-you-mean.js'
+import { nearest } from '../wording.js'
 import type { TableRef } from './ir.js'
 
 /**

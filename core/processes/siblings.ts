@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
 import { randomUUID } from 'node:crypto'
-import { runWithin } from '../host/lifecycle.js'
+import { runWithin } from '../deadline.js'
 
 /** The processes that serve the same ports, including this one. */
 export interface Siblings {

@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLogger } from '../log.js'
+import { createLogger } from '../observe/log.js'
 import { returnUntaken } from './handover.js'
 import { memoryLimit } from './machine.js'
 import { serviceManager } from './service-manager.js'

@@ -1,8 +1,7 @@
-import { counted } from '../counted.js'
-import { parseFailed, serviceError, unexpectedKey, unexpectedPayload } from '../errors.js'
+import { counted } from '../wording.js'
+import { at, parseFailed, serviceError, unexpectedKey, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import { at } from '../errors.js'
 import type { JsonSchema } from './answer-schema.js'
 
 /** What the answer of a step must have, or else nothing of the bulk happens. */

@@ -14,7 +14,7 @@ import {
 import { OPEN_BRACE, peek, skipValue } from '../json/scan.js'
 import { isObject } from '../plan/encode.js'
 import { operatorName, takesList, takesValue } from '../plan/operators.js'
-import type { Schema } from '../schema.js'
+import type { Schema } from '../json/schema.js'
 import type { Operation, Templatable } from '../data/operations.js'
 
 /** What a place in a query takes. */

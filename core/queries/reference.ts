@@ -1,5 +1,4 @@
-import { counted } from '../counted.js'
-import { didYouMean } from '../did-you-mean.js'
+import { counted, didYouMean } from '../wording.js'
 import { parseFailed } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'

@@ -1,4 +1,4 @@
-import { didYouMean } from '../did-you-mean.js'
+import { didYouMean } from '../wording.js'
 import { at, isUnder, parseFailed, ServiceError, unexpectedKey, unexpectedPayload } from '../errors.js'
 import type { Operation, Operations, Request, Templatable } from '../data/operations.js'
 import { BareObject, type Json, type JsonObject, Rows, rowsOf } from '../json/parse.js'

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import tap, { type Test } from 'tap'
-import type { EmailSender, ObjectStore, Receipt, SmsSender } from '../../core/contracts.js'
-import { SendError } from '../../core/send-error.js'
+import { type EmailSender, type ObjectStore, type Receipt, SendError, type SmsSender } from '../../core/contracts.js'
 import mailgun from '../../providers/email/mailgun.js'
 import postmark from '../../providers/email/postmark.js'
 import resend from '../../providers/email/resend.js'

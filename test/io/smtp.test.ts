@@ -1,6 +1,5 @@
 import t from 'tap'
-import type { Mail } from '../../core/contracts.js'
-import { SendError } from '../../core/send-error.js'
+import { type Mail, SendError } from '../../core/contracts.js'
 import { selfSigned } from '../kit/certificate.js'
 import { emailContract } from '../kit/index.js'
 import fc from '../kit/property.js'

@@ -3,7 +3,7 @@ import pg from 'pg'
 import pino from 'pino'
 import t from 'tap'
 import { createBreaker } from '../../core/db/breaker.js'
-import { createMetrics } from '../../core/metrics.js'
+import { createMetrics } from '../../core/observe/metrics.js'
 import { until } from '../kit/until.js'
 
 const REFUSED = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })

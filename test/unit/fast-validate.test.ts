@@ -1,7 +1,7 @@
 import { Ajv } from 'ajv'
 import t from 'tap'
 import { fastValidator } from '../../core/host/fast-validate.js'
-import type { Schema } from '../../core/schema.js'
+import type { Schema } from '../../core/json/schema.js'
 import { validate } from '../../core/host/validate.js'
 import fc, { cases } from '../kit/property.js'
 

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { pino } from 'pino'
 import { SlowQueries } from '../../core/db/slow-queries.js'
-import { createLogger } from '../../core/log.js'
-import { LogLines } from '../../core/log-lines.js'
+import { createLogger } from '../../core/observe/log.js'
+import { LogLines } from '../../core/observe/log-lines.js'
 
 t.test('the last 500 lines of the log are kept, and their levels can be chosen', async (t) => {
   const recent = new LogLines()

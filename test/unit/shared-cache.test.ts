@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SharedCache } from '../../core/shared-cache.js'
+import { SharedCache } from '../../core/data/shared-cache.js'
 
 const KIB = 1024
 

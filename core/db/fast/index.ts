@@ -1,6 +1,6 @@
 import type { Compiled, Prepared } from '../../compile/compile.js'
-import type { Logger } from '../../log.js'
-import type { Metrics } from '../../metrics.js'
+import type { Logger } from '../../observe/log.js'
+import type { Metrics } from '../../observe/metrics.js'
 import { cancel, type Database, GRACE_MS, isPooled, poolName } from '../database.js'
 import { isConnectionError } from '../sqlstates.js'
 import type { Cell, Job, Lane } from '../lane.js'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { pino } from 'pino'
 import type { ProviderKinds } from '../../../core/contracts.js'
 import type { Provider } from '../../../core/host/plugin.js'
-import type { Infer, Schema } from '../../../core/schema.js'
+import type { Infer, Schema } from '../../../core/json/schema.js'
 import { validate } from '../../../core/host/validate.js'
 import { type Answer, type Asked, type FaultyServer, faultyServer } from '../fake-apis/faulty-server.js'
 

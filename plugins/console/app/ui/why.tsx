@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { type Json, type JsonObject, textOf } from '../json.js'
-import { conditionSentence, type RuleTable, variablesIn, variableWords } from '../../../query/rule-sentence.js'
+import { conditionSentence, type RuleTable, variablesIn, variableWords } from 'rowhouse/sentence'
 import { Code } from './code.js'
 
 /** What `explain_permission` says, and `internal` of an error that a permission is the reason of. */

@@ -2,6 +2,14 @@ import { catalog, isSameTable, type Table } from '../../catalog.js'
 import { acting, role, session } from '../../session.js'
 import type { GridRow } from '../../ui/grid.js'
 
+/** What the server says about uploads. */
+export interface Service {
+  readonly isLoaded: boolean
+  /** Whether uploads are possible: they are resumable ones. */
+  readonly uploads: boolean
+  readonly maxBytes: number
+}
+
 /** Files are rows of this table. The permissions of a role on it are the rules for files. */
 export const FILE_TABLE = { schema: 'svc_catalog', name: 'svc_file' }
 

@@ -7,7 +7,7 @@ import { fieldsOf } from '../../ui/form.js'
 import { Problem } from '../../ui/problem.js'
 import { Browser } from './browser.js'
 import { Details } from './details.js'
-import { addressOf, FILE_TABLE, listedTable, placeOf } from './file-table.js'
+import { addressOf, FILE_TABLE, listedTable, placeOf, type Service } from './file-table.js'
 import { UploadList } from './upload-list.js'
 
 /** Files of the filestore: `/console/files?in=folder/&search=text&file=id`. */
@@ -18,14 +18,6 @@ export default function Files() {
   if (service === undefined) return <p class="wait">Loading …</p>
   if (!service.isLoaded && !table) return <NotLoaded />
   return table ? <Browser table={table} service={service} /> : <Unlisted />
-}
-
-/** What the server says about uploads. */
-export interface Service {
-  readonly isLoaded: boolean
-  /** Whether uploads are possible: they are resumable ones. */
-  readonly uploads: boolean
-  readonly maxBytes: number
 }
 
 /** Asks the server whether it stores files. */

@@ -1,5 +1,5 @@
 import type { Json } from '../../json.js'
-import type { ProvidersByChannel } from './providers.js'
+import type { ProvidersByChannel } from './provider.js'
 
 /** A message as `GET /v1/send` lists it. */
 export interface Message {

@@ -1,21 +1,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Code } from '../../ui/code.js'
 import { Facts, State } from './parts.js'
+import type { Channel, Provider, ProvidersByChannel } from './provider.js'
 import { SendTest } from './send-test.js'
-
-/** A provider as `GET /v1/send/providers` describes it. */
-export interface Provider {
-  readonly name: string
-  readonly position: number | null
-  readonly catches: boolean
-  readonly templates: boolean
-  readonly domains: readonly string[] | null
-  readonly events: boolean
-  readonly per_second: number | null
-  readonly skipped_seconds: number | null
-}
-export type Channel = 'email' | 'sms'
-export type ProvidersByChannel = Readonly<Record<Channel, readonly Provider[]>>
 
 const TITLES = { email: 'Email', sms: 'SMS' } as const
 const REFRESH_MS = 5000

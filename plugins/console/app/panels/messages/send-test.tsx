@@ -4,7 +4,7 @@ import { textAt } from '../../json.js'
 import { Dialog } from '../../ui/dialog.js'
 import { fieldsOf } from '../../ui/form.js'
 import { Problem } from '../../ui/problem.js'
-import type { Channel, Provider } from './providers.js'
+import type { Channel, Provider } from './provider.js'
 
 export interface SendTestProps {
   readonly channel: Channel

@@ -3,11 +3,10 @@ import { ask, recovered } from '../../api.js'
 import { Confirm } from '../../ui/confirm.js'
 import { Editor, type Place } from '../../ui/editor.js'
 import { Problem } from '../../ui/problem.js'
-import type { ProvidersByChannel } from './providers.js'
+import type { ProvidersByChannel } from './provider.js'
 import { SendTest } from './send-test.js'
-import { bodyOf, type Draft, type Part, problemOf, type TemplateProblem, variablesOf } from './template.js'
+import { bodyOf, type Draft, type Part, problemOf, type TemplateProblem, TEMPLATES, variablesOf } from './template.js'
 import { Preview, type Rendered } from './template-preview.js'
-import { TEMPLATES } from './templates.js'
 
 export interface TemplateEditorProps {
   readonly stored: Draft

@@ -2,6 +2,9 @@ import { textAt } from '../../json.js'
 import { Failure } from '../../api.js'
 import type { Place } from '../../ui/editor.js'
 
+/** Path of the endpoint of stored templates. */
+export const TEMPLATES = '/v1/send/template'
+
 export const PARTS = ['subject', 'text', 'html'] as const
 export type Part = (typeof PARTS)[number]
 

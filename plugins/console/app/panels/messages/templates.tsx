@@ -2,8 +2,8 @@ import { useCallback, useEffect, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { ask, recovered } from '../../api.js'
 import { Problem } from '../../ui/problem.js'
-import type { ProvidersByChannel } from './providers.js'
-import { type Draft, EMPTY, FIRST } from './template.js'
+import type { ProvidersByChannel } from './provider.js'
+import { type Draft, EMPTY, FIRST, TEMPLATES } from './template.js'
 import { TemplateEditor } from './template-editor.js'
 
 interface Summary {
@@ -12,7 +12,6 @@ interface Summary {
   readonly comment: string | null
 }
 
-export const TEMPLATES = '/v1/send/template'
 const ROOT = '/console/messages/templates'
 
 /** The mail templates that Rowhouse stores, and one of them: `/console/messages/templates/welcome`. */

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { query } from '../../api.js'
 import { labelOf, type Table, wireName } from '../../catalog.js'
-import { variablesIn } from '../../../../query/rule-sentence.js'
+import { variablesIn } from 'rowhouse/sentence'
 import { permissionAt, type Rules } from './rules.js'
 import { triedVariables } from './session-fields.js'
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback } from 'preact/hooks'
 import type { Table } from '../../catalog.js'
-import { conditionSentence, variablesIn } from '../../../../query/rule-sentence.js'
+import { conditionSentence, variablesIn } from 'rowhouse/sentence'
 import { Editor } from '../../ui/editor.js'
 import { parsed } from './draft.js'
 import { completeRule, checkRule } from './rule-names.js'

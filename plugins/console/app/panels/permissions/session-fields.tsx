@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { acting } from '../../session.js'
-import { variableWords } from '../../../../query/rule-sentence.js'
+import { variableWords } from 'rowhouse/sentence'
 
 /** Session variables of the caller to try a permission as. They stay while the console is open. */
 export const tried = signal<Readonly<Record<string, string>>>({ ...acting.value?.variables })

@@ -1,7 +1,7 @@
 import { query } from '../../api.js'
 import { type Table, wireName } from '../../catalog.js'
 import type { Json, JsonObject } from '../../json.js'
-import { variableOf, variableWords } from '../../../../query/rule-sentence.js'
+import { variableOf, variableWords } from 'rowhouse/sentence'
 import type { GridRow } from '../../ui/grid.js'
 import type { Explained } from '../../ui/why.js'
 import type { Place } from './rules.js'

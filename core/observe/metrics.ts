@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import type * as Library from 'prom-client'
-import { alone, type Siblings } from './processes/siblings.js'
+import { alone, type Siblings } from '../processes/siblings.js'
 
 /** Imports parts of the library, because the whole loads ten times as many files. Process metrics can wait. */
 const require = createRequire(import.meta.url)

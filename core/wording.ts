@@ -1,3 +1,7 @@
+/** Returns a number and its noun: `1 row`, `2 rows`. */
+export const counted = (count: number, noun: string, nouns = `${noun}s`): string =>
+  `${count} ${count === 1 ? noun : nouns}`
+
 /** Returns `, did you mean "x"?`, or an empty string. */
 export function didYouMean(name: string, known: readonly string[]): string {
   const meant = nearest(name, known)

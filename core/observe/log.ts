@@ -1,5 +1,5 @@
 import { destination as file, type DestinationStream, type Level, type LogFn, type Logger, pino } from 'pino'
-import { isOutage, messageOf, ServiceError } from './errors.js'
+import { isOutage, messageOf, ServiceError } from '../errors.js'
 import type { LogLines } from './log-lines.js'
 
 export type { Logger } from 'pino'

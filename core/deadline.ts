@@ -1,4 +1,4 @@
-import { serviceError } from './errors.js'
+import { messageOf, serviceError } from './errors.js'
 
 export interface ReaderLimits {
   /** Maximum time for a client to read everything. */
@@ -49,5 +49,40 @@ export class ReaderClock {
         'timeout',
         'the stream took longer than the server allows (database.streamMaxAgeMs, streamMinBytesPerSecond)',
       )
+  }
+}
+
+export interface Within {
+  /** In the time of `performance.now()`; defaults to `timeoutMs` from now. */
+  readonly deadline?: number
+  /** Returns where an error was thrown, for the message. */
+  readonly place?: (error: unknown) => string | undefined
+}
+
+/**
+ * Runs work that may take so long. Late work continues, but its result is ignored.
+ * @throws Error that names the owner and the step, when it fails or times out
+ */
+export async function runWithin<T>(
+  owner: string,
+  step: string,
+  run: () => Promise<T> | T,
+  timeoutMs: number,
+  { deadline = performance.now() + timeoutMs, place }: Within = {},
+): Promise<T> {
+  const late = new Error(`${owner} did not finish "${step}" within ${timeoutMs / 1000} s`)
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(late), Math.ceil(deadline - performance.now()))
+  })
+  try {
+    return await Promise.race([run(), timeout])
+  } catch (error) {
+    if (error === late) throw error
+    const found = place?.(error)
+    const where = found === undefined ? '' : ` (${found})`
+    throw new Error(`${owner} failed in "${step}": ${messageOf(error)}${where}`, { cause: error })
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -1,0 +1,195 @@
+import { readFileSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { posix } from 'node:path'
+import t from 'tap'
+
+interface Import {
+  readonly from: string
+  /** File of this repository, or name of a package. */
+  readonly to: string
+  /** Whether only types are taken, so that nothing is imported at run time. */
+  readonly isType: boolean
+}
+
+/** What the files of a place may import. */
+interface Wall {
+  readonly name: string
+  readonly place: RegExp
+  /** Imports that the rule is about; by default all. */
+  readonly about?: RegExp
+  /** Of these, those that are allowed. `$1` is the group of `place`. */
+  readonly may: readonly RegExp[]
+  /** `too`: the rule is about types, too. By default they are free. */
+  readonly types?: 'too'
+}
+
+const PUBLIC = /^rowhouse(\/(plan|sentence))?$/
+const OURS = /^(core|plugins|providers|test|bench)\//
+const LIBRARY = /^(?!(core|plugins|providers|test|bench)\/)/
+
+const WALLS: readonly Wall[] = [
+  {
+    name: 'the core knows no plugin and no provider',
+    place: /^core\//,
+    about: OURS,
+    may: [/^core\//],
+    types: 'too',
+  },
+  {
+    name: 'plugins know the core by its public API only',
+    place: /^plugins\//,
+    about: /^(core|bench|test)\//,
+    may: [],
+    types: 'too',
+  },
+  {
+    name: 'plugins take no values of each other',
+    place: /^plugins\/([^/]+)\//,
+    about: /^(plugins|providers)\//,
+    may: [/^plugins\/$1\//],
+  },
+  {
+    name: 'providers know the core by its public API only',
+    place: /^providers\//,
+    about: OURS,
+    may: [/^providers\//],
+    types: 'too',
+  },
+  {
+    name: 'a database starts before the server, so its provider stands alone',
+    place: /^providers\/database\/([^/]+)\//,
+    about: /^(core|plugins|providers)\/|^rowhouse/,
+    may: [/^providers\/database\/$1\//],
+  },
+  {
+    name: 'planners run in workers, and know the plan API, parsers and compression only',
+    place: /^plugins\/[^/]+\/(lift|plan)(\.ts|\/)/,
+    may: [/^rowhouse\/plan$/, /^plugins\/[^/]+\/(lift|plan)(\.ts|\/)/, /^graphql$/, /^node:zlib$/],
+  },
+  {
+    name: 'a known request needs no GraphQL library: only planners, the proxy and the translator of documents have it',
+    place: /^(core|plugins)\/(?!graphql\/plan|stitch\/|cli\/hasura\/)/,
+    about: /^graphql$/,
+    may: [],
+  },
+  {
+    name: 'plan and sql do no input and no output',
+    place: /^core\/(plan|sql)\//,
+    about: LIBRARY,
+    may: [],
+    types: 'too',
+  },
+  {
+    name: 'plan and sql know the catalog, JSON and errors only',
+    place: /^core\/(plan|sql)\//,
+    about: OURS,
+    may: [
+      /^core\/(plan|sql|json)\//,
+      /^core\/(errors|session|wording)\.ts$/,
+      /^core\/catalog\/(catalog|graphql-names)\.ts$/,
+    ],
+    types: 'too',
+  },
+  {
+    name: 'http knows no data',
+    place: /^core\/http\//,
+    about: /^core\/(catalog|plan|sql|db|compile|data|host)\//,
+    may: [],
+    types: 'too',
+  },
+  {
+    name: 'the rooms of the engine know no host and no http',
+    place: /^core\/(catalog|compile|data|db|json)\//,
+    about: /^core\/(host|http)\//,
+    may: [],
+    types: 'too',
+  },
+]
+
+const files = await sources('core', 'plugins', 'providers')
+const imports = [...files].flatMap(([file, text]) => importsOf(file, text))
+
+for (const { name, place, about, may, types } of WALLS)
+  t.test(name, async (t) => {
+    const here = imports.filter(({ from, isType }) => place.test(from) && (types === 'too' || !isType))
+    t.ok(here.length > 0, 'there are such files')
+    const wrong = here.filter(({ from, to }) => {
+      const own = place.exec(from)?.[1] ?? ''
+      const allowed = may.map(({ source }) => new RegExp(source.replace('$1', own)))
+      return (about?.test(to) ?? true) && !allowed.some((each) => each.test(to))
+    })
+    t.same(wrong.map(described), [])
+  })
+
+t.test('no file imports itself by way of others, not even types', async (t) => {
+  t.same(circles(imports), [])
+})
+
+t.test('plugins and providers import the public API by its name', async (t) => {
+  const named = imports.filter(({ to }) => to.startsWith('rowhouse'))
+  t.same(named.filter(({ to }) => !PUBLIC.test(to)).map(described), [])
+})
+
+async function sources(...folders: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const names = await Promise.all(
+    folders.map(async (folder) => (await readdir(folder, { recursive: true })).map((name) => `${folder}/${name}`)),
+  )
+  return new Map(
+    names
+      .flat()
+      .filter((name) => /\.tsx?$/.test(name))
+      .map((name) => [name, readFileSync(name, 'utf8')]),
+  )
+}
+
+function importsOf(from: string, text: string): Import[] {
+  const found: Import[] = []
+  const add = (name: string, isType: boolean) => found.push({ from, to: targetOf(from, name), isType })
+  for (const [, types, names = '', name = ''] of text.matchAll(
+    /^(?:import|export)\s+(type\s)?([^'";=]*?from\s+)?'([^']+)'/gm,
+  )) {
+    const only = /^\{(.*)\}\s+from\s+$/s
+      .exec(names)?.[1]
+      ?.split(',')
+      .filter((each) => each.trim() !== '')
+    add(name, types !== undefined || (only?.every((each) => each.trim().startsWith('type ')) ?? false))
+  }
+  for (const [, type, name = ''] of text.matchAll(/(typeof\s+)?\bimport\('([^']+)'\)/g)) add(name, type !== undefined)
+  return found
+}
+
+/** Returns the file that an import names. Those of a package that are not ours have the name of the package. */
+function targetOf(from: string, name: string): string {
+  if (!name.startsWith('.')) return name
+  const path = posix.join(posix.dirname(from), name).replace(/\.js$/, '')
+  return [`${path}.ts`, `${path}.tsx`].find((each) => files.has(each)) ?? path
+}
+
+/** Returns the groups of files that import each other. */
+function circles(imports: readonly Import[]): string[][] {
+  const graph = new Map<string, string[]>()
+  for (const { from, to } of imports) graph.set(from, [...(graph.get(from) ?? []), to])
+  const found: string[][] = []
+  const order = new Map<string, number>()
+  const low = new Map<string, number>()
+  const path: string[] = []
+  const visit = (file: string): void => {
+    const at = order.size
+    order.set(file, at)
+    low.set(file, at)
+    path.push(file)
+    for (const to of graph.get(file) ?? []) {
+      if (!order.has(to)) visit(to)
+      if (path.includes(to)) low.set(file, Math.min(low.get(file)!, low.get(to)!))
+    }
+    if (low.get(file) !== at) return
+    const circle = path.splice(path.indexOf(file))
+    if (circle.length > 1) found.push(circle.toSorted())
+  }
+  for (const file of graph.keys()) if (!order.has(file)) visit(file)
+  return found
+}
+
+function described({ from, to, isType }: Import): string {
+  return `${from} imports ${isType ? 'types of ' : ''}${to}`
+}
