@@ -1,8 +1,16 @@
 /** The public API for plugins and providers, including the built-in ones. */
 export { type Answer, jsonAnswer, type RowStream } from './answer.js'
 export type { Editor } from './catalog/editor.js'
-export { definitionFor, type InheritedRoles, permissionsFor } from './catalog/inherited-role.js'
-export type { PermissionRow, PermissionType, TrackedTable } from './catalog/metadata.js'
+export {
+  agree as permissionsAgree,
+  definitionFor,
+  type InheritedRoles,
+  inOrder as rolesInOrder,
+  permissionsFor,
+  WRITES as WRITE_TYPES,
+} from './catalog/inherited-role.js'
+export { permissionKey, type PermissionRow, type PermissionType, type TrackedTable } from './catalog/metadata.js'
+export { namedValue, pathIn, sessionVariable } from './cli/invocation.js'
 export { partsOf, type RulePart } from './catalog/permission.js'
 export type { Migration } from './catalog/schema.js'
 export type { Catalog } from './catalog/catalog.js'
@@ -17,10 +25,11 @@ export { insertNested, type InsertStep, type NestedFrontEnd, NestedWrite, relate
 export type { Call, Operation, Operations, Steps, Templatable } from './data/operations.js'
 export { describe as describeDatabaseError } from './db/sqlstates.js'
 export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors.js'
-export { callOf } from './host/plugin.js'
-export { definePlugin, defineProvider } from './host/plugin.js'
-export { didYouMean } from './wording.js'
+export { callOf, definePlugin, defineProvider, OperationRefused } from './host/plugin.js'
+export { version } from './host/version.js'
+export { counted, didYouMean } from './wording.js'
 export type {
+  AskOptions,
   CommandContext,
   Host,
   Plugin,
@@ -62,10 +71,12 @@ export {
   isInteger,
   isUserId,
   permissionRole,
+  ROLE_NAME,
   roleName,
   type Session,
   USER_ID,
   USER_ID_RULE,
+  VARIABLE_NAME,
 } from './session.js'
 export { answerSchema, type FindTable, type JsonSchema, orNull, schemaOf, tablesOf } from './queries/answer-schema.js'
 export { bulkOperation } from './queries/bulk.js'

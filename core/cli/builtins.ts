@@ -8,21 +8,15 @@ const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, 
 
 /** The commands of `main.ts`. */
 export const COMMAND_NAMES = [
-  'advise',
   'check',
   'dev',
   'doctor',
   'import',
-  'import-hasura',
   'init',
-  'lint',
-  'metadata',
   'migrate',
   'sql',
   'start',
   'token',
-  'track',
-  'why',
   'worker',
 ] as const
 
@@ -45,7 +39,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
     },
     follows: { console: 'query' },
     commands: [...COMMAND_NAMES, 'help'],
-    optional: { bench: plugin('bench'), stitch: plugin('stitch') },
+    optional: { bench: plugin('bench'), hasura: plugin('hasura'), stitch: plugin('stitch') },
     providers: {
       email: provider('email', 'log', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses', 'smtp'),
       sms: provider('sms', 'http', 'log', 'memory', 'twilio', 'vonage'),

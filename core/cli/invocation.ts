@@ -36,3 +36,18 @@ export interface Invocation extends ConfigSource {
 /** Returns the path of a file that the user named. Errors of the file system then show it as the user wrote it. */
 export const pathIn = (cwd: string, file: string): string =>
   isAbsolute(file) ? file : relative('', resolve(cwd, file)) || '.'
+
+/** `id=5` is the name `id` with the value `5`. */
+export function namedValue(word: string): readonly [string, string] {
+  const equals = word.indexOf('=')
+  if (equals < 1) throw new Error(`expected NAME=VALUE instead of "${word}"`)
+  return [word.slice(0, equals), word.slice(equals + 1)]
+}
+
+/** `X-Service-Org=5` is the session variable with the value `5`. */
+export function sessionVariable(word: string): readonly [string, string] {
+  const [name, value] = namedValue(word)
+  if (!/^x-service-./i.test(name))
+    throw new Error(`expected a session variable such as X-Service-Org instead of "${name}"`)
+  return [name, value]
+}

@@ -135,22 +135,6 @@ ${CONFIG_HELP}`,
     words: 0,
     run: async (invocation) => (await import('./doctor.js')).doctor(invocation),
   },
-  track: {
-    usage: 'rowhouse track [--all | --schema S... | TABLE...] [--dry-run] [--json] [--config FILE]',
-    summary: 'track the tables, foreign keys and functions of an existing database',
-    help: `Tracks tables and views, makes relationships of their foreign keys, and tracks functions that return rows of them.
-Run it again after you add tables: it changes nothing that is tracked. Without arguments it shows what it would track.
-
-  --all           all schemas except those of PostgreSQL, of extensions and of Rowhouse
-  --schema S      only this schema; may be repeated
-  TABLE           only this table: article, or other.article outside of the schema public
-  --dry-run       show what would be tracked, and change nothing
-  --json          print the response of the operation track_all
-${CONFIG_HELP}`,
-    options: { all: flag, schema: { type: 'string', multiple: true }, 'dry-run': flag, json: flag, config },
-    words: Infinity,
-    run: async (invocation) => (await import('./track.js')).track(invocation),
-  },
   sql: {
     usage: 'rowhouse sql [-c SQL | FILE] [--config FILE]',
     summary: 'run SQL in the database, or open a prompt',
@@ -176,46 +160,6 @@ ${CONFIG_HELP}`,
     words: 1,
     run: async (invocation) => (await import('./import.js')).importFile(invocation),
   },
-  'import-hasura': {
-    usage:
-      'rowhouse import-hasura DIR|FILE [--out FILE] [--source NAME] [--anonymous ROLE] [--apply] [--force] [--json] [--config FILE]',
-    summary: 'move the metadata of a Hasura project',
-    help: `Reads a Hasura project, its folder metadata, or an exported file (JSON or YAML; metadata version 1, 2 or 3), writes the
-same for rowhouse metadata apply, and reports what has no equivalent. Exits with 1 if something was left, and with 2 if it
-failed.
-
-  --out FILE      file to write (default: metadata.json)
-  --source NAME   PostgreSQL source to move (default: the one called default, otherwise the first)
-  --anonymous ROLE
-                  role of callers without credentials in Hasura, which is called anonymous here
-  --apply         apply the metadata to the database, and report what the server refused
-  --force         overwrite FILE, and replace metadata that the database has
-  --json          print the report as JSON
-${CONFIG_HELP}`,
-    options: { out: config, source: config, anonymous: config, apply: flag, force: flag, json: flag, config },
-    words: 1,
-    failure: 2,
-    run: async (invocation) => (await import('./import-hasura.js')).importHasura(invocation),
-  },
-  why: {
-    usage:
-      'rowhouse why ROLE OPERATION TABLE [COLUMN=VALUE...] [--user ID] [--session NAME=VALUE...] [--object JSON] [--json]',
-    summary: 'explain why a role may or may not read or write a row',
-    help: `Shows which parts of the permission are true or false for the row, and the values that they compare. Writes are tried
-and rolled back. Exits with 1 if the role may not, and with 2 after an error.
-
-  OPERATION       select, insert, update or delete
-  COLUMN=VALUE    the key of the row; not for an insert
-  --user ID       the user id, X-Service-User-Id
-  --session N=V   another session variable; may be repeated
-  --object JSON   the row to insert, or the columns to update
-  --json          print the response of the operation explain_permission
-${CONFIG_HELP}`,
-    options: { user: config, session: { type: 'string', multiple: true }, object: config, json: flag, config },
-    words: Infinity,
-    failure: 2,
-    run: async (invocation) => (await import('./why.js')).why(invocation),
-  },
   token: {
     usage:
       'rowhouse token --role ROLE [--user ID] [--session NAME=VALUE...] [--minutes N] [--issuer I] [--config FILE]',
@@ -239,55 +183,6 @@ ${CONFIG_HELP}`,
     },
     words: 0,
     run: async (invocation) => (await import('./token.js')).token(invocation),
-  },
-  lint: {
-    usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif [--file FILE]] [--config FILE]',
-    summary: 'find likely mistakes in permissions and query templates',
-    help: `Reads the metadata and asks PostgreSQL for the plans of row filters. Changes nothing. Exits with 1 if it finds
-something, and with 2 after an error.
-
-  --level L       lowest level to report (default: warning)
-  --json          print the response of the operation lint_metadata
-  --sarif         print SARIF 2.1.0, for code scanning
-  --file FILE     file of the metadata in the repository, for --sarif (default: metadata.json)
-${CONFIG_HELP}`,
-    options: { level: config, json: flag, sarif: flag, file: config, config },
-    words: 0,
-    failure: 2,
-    run: async (invocation) => (await import('./lint.js')).lint(invocation),
-  },
-  advise: {
-    usage: 'rowhouse advise [URL] [--try] [--json] [--admin-secret-file F] [--config FILE]',
-    summary: 'propose indexes for query templates, row filters and slow statements',
-    help: `Prints statements that create indexes, with the costs of queries before and after as PostgreSQL estimates them. Creates
-nothing that remains.
-
-  URL             ask this running server, which counts calls and slow statements; the admin secret is that of
-                  ROWHOUSE_ADMIN_SECRET, of the configuration, or the one that rowhouse dev created
-  --try           create each index, plan with it, and roll back. Writes to the table wait meanwhile. Not needed with the
-                  extension hypopg
-  --json          print the response of the operation advise_indexes
-  --admin-secret-file F
-                  read the admin secret for URL from this file, such as .rowhouse/admin-secret
-${CONFIG_HELP}`,
-    options: { try: flag, json: flag, 'admin-secret-file': config, config },
-    words: 1,
-    run: async (invocation) => (await import('./advise.js')).advise(invocation),
-  },
-  metadata: {
-    usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--json] [--config FILE]',
-    summary: 'export, compare and apply tracked tables, relationships and permissions',
-    help: `export writes all metadata as JSON to FILE, or to standard output. apply replaces all metadata with the contents of
-FILE, or changes nothing if it fails. diff lists what apply would change, with what each role could then do more or less, and
-exits with 1 if there are changes. Errors exit with 2.
-
-  --dry-run       list the changes of apply, and try them without a trace: what apply would refuse is refused
-  --json          print the response of the operation diff_metadata
-${CONFIG_HELP}`,
-    options: { 'dry-run': flag, json: flag, config },
-    words: 2,
-    failure: 2,
-    run: async (invocation) => (await import('./metadata.js')).metadata(invocation),
   },
 }
 
@@ -350,7 +245,7 @@ async function ofPlugin(name: string, args: readonly string[], terminal: Termina
   const { findPluginCommand, optionsOf } = await import('./plugin-command.js')
   const found = await findPluginCommand(name, optionsOf(args, terminal))
   if (!found) return undefined
-  const { usage, summary, help, flags = {}, words = 0, standalone = false } = found.command
+  const { usage, summary, help, flags = {}, words = 0, failure, standalone = false } = found.command
   const option = (type: 'boolean' | 'string' | 'list') =>
     type === 'list' ? ({ type: 'string', multiple: true } as const) : { type }
   const options = Object.fromEntries(Object.entries(flags).map(([key, type]) => [key, option(type)]))
@@ -360,6 +255,7 @@ async function ofPlugin(name: string, args: readonly string[], terminal: Termina
     help: standalone ? help : `${help}\n${CONFIG_HELP}`,
     options: standalone ? options : { ...options, config },
     words,
+    ...(failure === undefined ? {} : { failure }),
     run: (invocation) => runOfPlugin(found, invocation),
   }
 }

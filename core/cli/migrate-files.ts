@@ -1,5 +1,6 @@
+import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { ClientBase } from 'pg'
 import { announce } from '../catalog/change.js'
 import { inTransaction } from '../db/database.js'
@@ -8,8 +9,8 @@ import { type File, OWNER, readFiles, statesOf } from '../host/migration-files.j
 import { readSections, withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
 import { type Invocation, pathIn } from './invocation.js'
-import { applyMetadata } from './metadata.js'
 import { migrateAt } from './migrate.js'
+import { runPluginCommand } from './plugin-command.js'
 import { isTransactionControl, runFile } from './run-script.js'
 
 type Task = Invocation & { readonly client: ClientBase }
@@ -39,13 +40,12 @@ export async function migrateFiles(invocation: Invocation): Promise<number> {
     if (action === 'status') return isComplete ? 0 : 1
     if (action === 'down' || !isComplete || isDry) return 0
     const file = join(dir, 'metadata.json')
-    const metadata = await readMetadata(pathIn(cwd, file))
-    if (metadata === undefined) print(`no ${file}: the metadata stays as it is`)
-    else {
-      print('applying metadata.json')
-      await applyMetadata(url, invocation, metadata)
+    if (!existsSync(resolve(cwd, file))) {
+      print(`no ${file}: the metadata stays as it is`)
+      return 0
     }
-    return 0
+    print('applying metadata.json')
+    return runPluginCommand('metadata', { ...invocation, flags: { config: flags['config'] }, words: ['apply', file] })
   })
 }
 
@@ -154,13 +154,4 @@ async function run({ client, cwd, tell }: Task, path: string, done: () => Promis
     })
   })
   await inTransaction(client, finish)
-}
-
-async function readMetadata(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
 }

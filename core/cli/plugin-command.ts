@@ -12,9 +12,10 @@ import { type Config, loadServer, migrationSets, type ServerOptions } from '../h
 import { createLogger } from '../observe/log.js'
 import { createMetrics } from '../observe/metrics.js'
 import { commandDatabase } from './command-database.js'
-import { builtins, source } from './builtins.js'
-import type { ConfigSource } from './invocation.js'
-import { withServer } from './temporary-server.js'
+import { adminSecretFor } from './admin-secret.js'
+import { builtins, readSections, source } from './builtins.js'
+import type { ConfigSource, Invocation } from './invocation.js'
+import { runningServer, temporaryServer } from './temporary-server.js'
 
 /** A command of a plugin, and the function that runs it. */
 export interface FoundCommand {
@@ -55,6 +56,13 @@ export async function findPluginCommand(name: string, options: CommandOptions): 
   if (tool?.command.standalone) return tool
   const found = (await configuredCommands(options)).find(isIt)
   return found ?? (await builtinCommands({ ...plugins, ...optional }, notLoaded)).find(isIt)
+}
+
+/** Runs a command of a plugin as a part of another command. */
+export async function runPluginCommand(name: string, { terminal, ...given }: Invocation): Promise<number> {
+  const found = await findPluginCommand(name, { ...source(given), builtins: builtins({ sample: true }) })
+  if (!found) throw new Error(`no plugin has a command "${name}"`)
+  return found.run({ ...given, signal: terminal.signal })
 }
 
 async function notLoaded(plugin: string, name: string): Promise<never> {
@@ -99,7 +107,9 @@ async function builtinCommands(
       plugin: name,
       command,
       run: (given) =>
-        command.standalone ? command.run({ ...given, ...NO_SERVER }, undefined) : refuse(name, command.name),
+        command.standalone
+          ? withContext(undefined, given, (context) => command.run(context, undefined))
+          : refuse(name, command.name),
     }))
   })
   return (await Promise.all(all)).flat()
@@ -111,59 +121,73 @@ interface Parts {
   readonly plugin: Plugin
 }
 
-/** Opens the resources of a command, and always closes them. */
+/** Opens what a command uses, on first use, and always closes it. @param parts undefined for a standalone command */
 async function withContext(
-  { config: { values }, loaded, plugin }: Parts,
+  parts: Parts | undefined,
   given: Given,
   run: (context: CommandContext) => Promise<number>,
 ): Promise<number> {
   const log = createLogger({ level: 'error', destination: given.logTo })
-  const dataDir = resolve(given.cwd, values.dataDir)
-  const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
-  const wanted = plugin.database !== false
-  const place = wanted ? await commandDatabase(values.database.url, dataDir, given) : undefined
-  const database = place && openDatabase({ ...values.database, url: place.url }, log, createMetrics())
+  const opened: { close(): Promise<unknown> }[] = []
+  const closed = <T extends { close(): Promise<unknown> }>(made: T): T => (opened.push(made), made)
+  const values = once(async () => parts?.config.values ?? (await readSections(given)).values)
+  const place = once(async () => {
+    if (parts?.plugin.database === false) throw new Error(withoutDatabase(parts.plugin))
+    const { database, dataDir } = await values()
+    return closed(await commandDatabase(database.url, resolve(given.cwd, dataDir), given))
+  })
+  const database = once(async () => {
+    const { url } = await place()
+    const made = closed(openDatabase({ ...(await values()).database, url }, log, createMetrics()))
+    if (parts) await mustBeMigrated(made, parts)
+    return made
+  })
+  const server = once(async () => closed(await temporaryServer((await place()).url, given)))
+  const providers =
+    parts &&
+    closed(
+      createProviders(parts.loaded.providers, {
+        log,
+        timeoutMs: STEP_MS,
+        dataDir: resolve(given.cwd, parts.config.values.dataDir),
+      }),
+    )
   try {
-    if (database) await mustBeMigrated(database, loaded, plugin)
     return await run({
       ...given,
-      query: async <Row extends object>(text: string, rowValues: readonly unknown[] = []) => {
-        if (!database) throw new Error(withoutDatabase(plugin))
-        return withClient(database.main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
+      async query<Row extends object>(text: string, rowValues: readonly unknown[] = []) {
+        const { main } = await database()
+        return withClient(main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
       },
-      operation: async (type, args, options) => {
-        if (!place) throw new Error(withoutDatabase(plugin))
-        const ask = JSON.stringify(args)
-        return JSON.parse(await withServer(place.url, given, (run) => run(type, ask, options))) as unknown
+      async ask(type, args, options = {}) {
+        const { server: url, ...more } = options
+        if (url === undefined) return (await server()).ask(type, args, more)
+        return runningServer(url, await adminSecretFor(url, given))(type, args, more)
       },
-      provider: (kind, name) => providers.get(kind, name),
-      providerName: (kind) => providers.defaultName(kind),
-      providerNames: (kind) => providers.names(kind),
+      provider: async (kind, name) => {
+        if (!providers) throw new Error('a standalone command has no providers')
+        return providers.get(kind, name)
+      },
+      providerName: (kind) => providers?.defaultName(kind),
+      providerNames: (kind) => providers?.names(kind) ?? [],
     })
   } finally {
-    await providers.close()
-    await database?.close()
-    await place?.close()
+    for (const each of opened.toReversed()) await each.close()
   }
+}
+
+/** Returns a function whose first call makes what all of them return. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => (made ??= make())
 }
 
 const withoutDatabase = ({ name }: Plugin): string =>
   `plugin "${name}" has "database": false, so its commands cannot use the database`
 
-const noDatabase = () => Promise.reject(new Error('a standalone command has no database'))
-
-/** The context of a standalone command. */
-const NO_SERVER: Pick<CommandContext, 'query' | 'operation' | 'provider' | 'providerName' | 'providerNames'> = {
-  query: noDatabase,
-  operation: noDatabase,
-  provider: () => Promise.reject(new Error('a standalone command has no providers')),
-  providerName: () => undefined,
-  providerNames: () => [],
-}
-
 const STEP_MS = 30_000
 
-async function mustBeMigrated(database: Database, loaded: Loaded, { name }: Plugin): Promise<void> {
+async function mustBeMigrated(database: Database, { loaded, plugin: { name } }: Parts): Promise<void> {
   const client = await database.connect('command').catch((cause: unknown) => {
     throw directProblem(database.config, cause)
   })

@@ -6,8 +6,7 @@ import { pointerKeys } from '../json/json-pointer.js'
 import { createLogger } from '../observe/log.js'
 import { USER_ID } from '../session.js'
 import { readSections } from './builtins.js'
-import type { Invocation } from './invocation.js'
-import { variable } from './why.js'
+import { type Invocation, sessionVariable } from './invocation.js'
 
 const DEFAULT_MINUTES = 60
 
@@ -20,7 +19,7 @@ export async function token(invocation: Invocation): Promise<number> {
   if (!(minutes > 0)) throw new Error('expected --minutes to be a positive number')
   const { jwt = [], hasuraNames } = (await readSections(invocation)).values.auth
   const config = issuerIn(jwt, issuer)
-  const given = (lists['session'] ?? []).map((each) => variable(each))
+  const given = (lists['session'] ?? []).map((each) => sessionVariable(each))
   const variables = new Map(given.map(([name, value]) => [name.toLowerCase(), value]))
   if (typeof user === 'string') variables.set(USER_ID, user)
   const signed = await sign(config, role, variables, Math.floor(Date.now() / 1000), minutes)

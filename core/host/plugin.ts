@@ -91,17 +91,41 @@ export interface PluginCommand<C = unknown> {
   readonly flags?: Readonly<Record<string, 'boolean' | 'string' | 'list'>>
   /** Maximum number of positional arguments. Defaults to 0. */
   readonly words?: number
+  /** Exit code after an error, where 1 is an answer. Defaults to 1. */
+  readonly failure?: number
   /**
-   * Whether it needs neither the configuration, the database nor providers. Built-in plugins offer such a command
-   * without being loaded; `config` is then undefined.
+   * Whether it needs neither the configuration of its plugin nor providers. Built-in plugins offer such a command without
+   * being loaded; `config` is then undefined.
    */
   readonly standalone?: boolean
   /**
    * Runs the command.
    * @param config configuration of the plugin, as in `setup`
-   * @returns the exit code; use 2 for wrong usage. An error is printed and exits with 1
+   * @returns the exit code; use 2 for wrong usage. An error is printed
    */
   run(context: CommandContext, config: C): Promise<number>
+}
+
+export interface AskOptions {
+  /** Rolls it back. */
+  readonly isDry?: boolean
+  /**
+   * URL of a running server that is asked instead. The admin secret is that of the flag `admin-secret-file`, of the
+   * environment, of the configuration, or the one that `rowhouse dev` created.
+   */
+  readonly server?: string
+}
+
+/** A server refused an operation. */
+export class OperationRefused extends Error {
+  /** @param path place in the operation, beginning with `$.args` */
+  constructor(
+    readonly reason: string,
+    readonly path: string,
+    readonly code?: string,
+  ) {
+    super(`${reason.trimEnd()} (${path.replace('$.args', '$')})`)
+  }
 }
 
 export interface CommandContext {
@@ -122,11 +146,11 @@ export interface CommandContext {
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
   /**
    * Runs an operation of the JSON query API as admin, on a temporary server without the plugins that `rowhouse dev` adds.
-   * @param options.isDry rolls it back
-   * @returns its response
-   * @throws Error with the message of the server, its `code`, and `reason`, the message without the path
+   * @param args as JSON text
+   * @returns its response, with all digits of its numbers
+   * @throws OperationRefused
    */
-  operation(type: string, args: unknown, options?: { readonly isDry: boolean }): Promise<unknown>
+  ask(type: string, args: string, options?: AskOptions): Promise<string>
   provider: Host['provider']
   providerName: Host['providerName']
   /** Returns the names of all configured providers of a kind. */

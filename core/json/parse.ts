@@ -34,7 +34,7 @@ import { BareObject, type Json, type JsonObject, keepKeys, NumberText } from './
 export { Rows, type RowsColumn, type RowsGroup } from './rows.js'
 export { ADMIN_LIMITS, DEFAULT_LIMITS, NO_LIMITS } from './scan.js'
 export type { JsonLimits, RowKind } from './scan.js'
-export { rowsOf, rowsOfText, stringifyJson } from './stringify.js'
+export { indented, rowsOf, rowsOfText, stringifyJson } from './stringify.js'
 export { BareObject, type Json, type JsonObject, keepKeys, keysOf, NumberText, writtenKeys } from './value.js'
 
 /**

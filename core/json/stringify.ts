@@ -29,3 +29,17 @@ export function rowsOfText(text: string, path: string): Rows {
     throw error instanceof ServiceError ? error.under(path) : error
   }
 }
+
+/** Returns JSON with one key or element a line. */
+export function indented(value: Json, by = ''): string {
+  const inner = `${by}  `
+  const isScalar = value === null || typeof value !== 'object' || value instanceof NumberText || value instanceof Rows
+  const entries = isScalar
+    ? []
+    : Array.isArray(value)
+      ? value.map((each) => inner + indented(each, inner))
+      : keysOf(value).map((key) => `${inner}${JSON.stringify(key)}: ${indented(value[key] as Json, inner)}`)
+  if (entries.length === 0) return stringifyJson(value)
+  const [open, close] = Array.isArray(value) ? '[]' : '{}'
+  return `${open}\n${entries.join(',\n')}\n${by}${close}`
+}

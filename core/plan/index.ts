@@ -63,6 +63,7 @@ export {
 } from '../errors.js'
 export { splitArray, splitObject } from '../json/split.js'
 export {
+  indented,
   NO_LIMITS,
   type Json,
   type JsonObject,

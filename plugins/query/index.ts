@@ -1,5 +1,6 @@
 import { assertAdmin, bulkOperation, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
 import { adviseOperation } from './advise/operation.js'
+import { commands } from './commands/index.js'
 import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
@@ -19,6 +20,7 @@ import { tableSizesOperation } from './table-sizes.js'
 export default definePlugin({
   name: 'query',
   needs: ['data', 'operations'],
+  commands,
   setup(host) {
     const data = host.use('data')
     const operations = host.use('operations')

@@ -30,7 +30,7 @@ rowhouse dev load the shop, if the database has no tables.
 }
 
 /** @returns the exit code */
-async function remove({ query, operation, print, tell }: CommandContext, confirmed: boolean): Promise<number> {
+async function remove({ query, ask, print, tell }: CommandContext, confirmed: boolean): Promise<number> {
   const found = await query<{ name: string }>(`${SHOP} select name from shop`, [MARK])
   const tables = Object.keys(TABLES).filter((table) => found.some(({ name }) => name === table))
   if (tables.length === 0) {
@@ -62,7 +62,7 @@ async function remove({ query, operation, print, tell }: CommandContext, confirm
   ]
   const added = confirmed ? [] : (await query<{ name: string; count: number }>(addedTo(tables))).filter(hasRows)
   try {
-    await operation('bulk', steps, { isDry: !confirmed })
+    await ask('bulk', JSON.stringify(steps), { isDry: !confirmed })
   } catch (error) {
     const dependents = dependentsIn(error)
     if (dependents === undefined) throw error

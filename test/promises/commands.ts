@@ -49,6 +49,7 @@ const PROMISES = {
   'import.file': 'import loads a file of SQL, and leaves nothing of one that fails',
   'hasura.moved': 'import-hasura writes metadata, lists what is left, and exits with 1 for it',
   'plugin.command': 'a plugin brings a command: fsck checks the files of the filestore',
+  'plugin.off': 'the commands of a plugin that is off are not listed, and say whose they are',
   'secret.hidden': 'no output has the admin secret',
 } as const
 
@@ -457,6 +458,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     })
     await write('wrong.json', { plugins: { fielstore: {} } })
     t.match(await rowhouse('fsck --config wrong.json'), { code: 1, out: '', err: /one mistake:\n.*fielstore/ })
+  },
+  'plugin.off': async (t, { rowhouse, write }) => {
+    await write('bare.json', { plugins: { query: false, template: false, graphql: false, console: false } })
+    const { out } = await rowhouse('--help --config bare.json')
+    t.notMatch(out, /^ {2}(advise|lint|metadata|track|why) /m)
+    t.match(out, /^ {2}import-hasura /m)
+    t.match(await rowhouse('lint --config bare.json'), {
+      code: 2,
+      err: /lint is a command of the plugin "query", which the configuration does not load/,
+    })
   },
   'secret.hidden': async (t, { printed }) => {
     t.ok(printed().length > 5000)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { mapMetadata } from '../../core/cli/hasura/map-metadata.js'
+import { mapMetadata } from '../../plugins/hasura/map-metadata.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../../core/json/parse.js'
 
 /** Moves the only table of a source, and returns it with the report. */

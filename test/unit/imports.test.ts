@@ -68,7 +68,7 @@ const WALLS: readonly Wall[] = [
   },
   {
     name: 'a known request needs no GraphQL library: only planners, the proxy and the translator of documents have it',
-    place: /^(core|plugins)\/(?!graphql\/plan|stitch\/|cli\/hasura\/)/,
+    place: /^(core|plugins)\/(?!graphql\/plan|stitch\/|hasura\/)/,
     about: /^graphql$/,
     may: [],
   },

@@ -1,13 +1,10 @@
-import { didYouMean } from '../wording.js'
-import type { Invocation } from './invocation.js'
-import { withOwnServer } from './temporary-server.js'
+import { type CommandContext, didYouMean, namedValue, sessionVariable } from 'rowhouse'
 import { tableOf } from './track.js'
 
 const OPERATIONS = ['select', 'insert', 'update', 'delete']
 
 /** Prints why a role may or may not read or write a row. */
-export function why(invocation: Invocation): Promise<number> {
-  const { flags, lists, words, print } = invocation
+export async function why({ flags, lists, words, ask, print }: CommandContext): Promise<number> {
   const [role, operation, table, ...key] = words
   if (role === undefined || operation === undefined || table === undefined || !OPERATIONS.includes(operation)) {
     throw new Error(`expected a role, one of ${OPERATIONS.join(', ')}, and a table; see rowhouse why --help`)
@@ -26,22 +23,20 @@ export function why(invocation: Invocation): Promise<number> {
     table: tableOf(table),
     session: {
       ...(user === undefined ? {} : { 'X-Service-User-Id': user }),
-      ...Object.fromEntries((lists['session'] ?? []).map((each) => variable(each))),
+      ...Object.fromEntries((lists['session'] ?? []).map((each) => sessionVariable(each))),
     },
     ...(key.length > 0 ? { key: Object.fromEntries(key.map((each) => condition(each))) } : {}),
     ...(typeof object === 'string' ? { object: objectOf(object) } : {}),
   }
-  return withOwnServer(invocation, async (ask) => {
-    const answer = await ask('explain_permission', JSON.stringify(args))
-    const explained = JSON.parse(answer) as Explained
-    if (flags['json'] === true) print(answer)
-    else {
-      for (const line of lines(explained, { role, operation, table })) print(line)
-      if (explained.reason === 'permission')
-        for (const line of hints(role, await ask('export_metadata', '{}'))) print(line)
-    }
-    return explained.verdict === 'allowed' ? 0 : 1
-  })
+  const answer = await ask('explain_permission', JSON.stringify(args))
+  const explained = JSON.parse(answer) as Explained
+  if (flags['json'] === true) print(answer)
+  else {
+    for (const line of lines(explained, { role, operation, table })) print(line)
+    if (explained.reason === 'permission')
+      for (const line of hints(role, await ask('export_metadata', '{}'))) print(line)
+  }
+  return explained.verdict === 'allowed' ? 0 : 1
 }
 
 /** Returns a hint if neither a permission nor an inheritance names the role. */
@@ -54,24 +49,9 @@ function hints(role: string, metadata: string): readonly string[] {
   return roles.has(role) ? [] : [`no permission names the role "${role}"${didYouMean(role, [...roles])}`]
 }
 
-/** `id=5` is the name `id` with the value `5`. */
-function pair(word: string): readonly [string, string] {
-  const equals = word.indexOf('=')
-  if (equals < 1) throw new Error(`expected NAME=VALUE instead of "${word}"`)
-  return [word.slice(0, equals), word.slice(equals + 1)]
-}
-
 function condition(word: string): readonly [string, string | boolean] {
-  const [name, value] = pair(word)
+  const [name, value] = namedValue(word)
   return [name, value === 'true' || value === 'false' ? value === 'true' : value]
-}
-
-/** `X-Service-Org=5` is the session variable with the value `5`. */
-export function variable(word: string): readonly [string, string] {
-  const [name, value] = pair(word)
-  if (!/^x-service-./i.test(name))
-    throw new Error(`expected a session variable such as X-Service-Org instead of "${name}"`)
-  return [name, value]
 }
 
 function objectOf(text: string): unknown {

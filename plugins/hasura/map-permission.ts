@@ -1,6 +1,5 @@
-import type { Json, JsonObject } from '../../json/parse.js'
-import { isObject } from '../../plan/encode.js'
-import { VARIABLE_NAME } from '../../session.js'
+import { VARIABLE_NAME } from 'rowhouse'
+import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 
 export type PermissionType = 'insert' | 'select' | 'update' | 'delete'
 

@@ -1,3 +1,4 @@
+import { graphqlName, isObject, type Json, type JsonObject, NO_LIMITS, parseJson, ROOT_FIELDS } from 'rowhouse/plan'
 import {
   type FieldNode,
   Kind,
@@ -7,9 +8,6 @@ import {
   type SelectionSetNode,
   type ValueNode,
 } from 'graphql'
-import { graphqlName, ROOT_FIELDS } from '../../catalog/graphql-names.js'
-import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../../json/parse.js'
-import { isObject } from '../../plan/encode.js'
 import { type Metadata, objects, textOf } from './metadata.js'
 
 /** A query template, or why the document cannot be one. */

@@ -1,10 +1,7 @@
-import { counted } from '../wording.js'
-import type { Invocation } from './invocation.js'
-import { withOwnServer } from './temporary-server.js'
+import { type CommandContext, counted } from 'rowhouse'
 
 /** Tracks an existing database, or shows what could be tracked. */
-export function track(invocation: Invocation): Promise<number> {
-  const { flags, lists, words, print } = invocation
+export async function track({ flags, lists, words, ask, print }: CommandContext): Promise<number> {
   const schemas = lists['schema'] ?? []
   const kinds = [flags['all'] === true, schemas.length > 0, words.length > 0].filter(Boolean)
   if (kinds.length > 1) throw new Error('expected one of --all, --schema and names of tables')
@@ -14,12 +11,10 @@ export function track(invocation: Invocation): Promise<number> {
     ...(words.length > 0 ? { tables: words.map(tableOf) } : {}),
     dry_run: isDry,
   }
-  return withOwnServer(invocation, async (ask) => {
-    const answer = await ask('track_all', JSON.stringify(args))
-    if (flags['json'] === true) print(answer)
-    else for (const line of summary(JSON.parse(answer) as Report, kinds.length === 0)) print(line)
-    return 0
-  })
+  const answer = await ask('track_all', JSON.stringify(args))
+  if (flags['json'] === true) print(answer)
+  else for (const line of summary(JSON.parse(answer) as Report, kinds.length === 0)) print(line)
+  return 0
 }
 
 /** `other.article` is the table `article` of the schema `other`. */

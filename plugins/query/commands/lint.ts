@@ -1,7 +1,4 @@
-import { counted } from '../wording.js'
-import { version } from '../host/version.js'
-import type { Invocation } from './invocation.js'
-import { withOwnServer } from './temporary-server.js'
+import { type CommandContext, counted, version } from 'rowhouse'
 
 const LEVELS = ['error', 'warning', 'info'] as const
 type Level = (typeof LEVELS)[number]
@@ -20,20 +17,17 @@ interface Linted {
 }
 
 /** Prints likely mistakes in permissions and templates. @returns the exit code: 1 if there are any */
-export function lint(invocation: Invocation): Promise<number> {
-  const { flags, print } = invocation
+export async function lint({ flags, ask, print }: CommandContext): Promise<number> {
   const { level = 'warning', file = 'metadata.json' } = flags
   const least = LEVELS.findIndex((each) => each === level)
   if (least < 0) throw new Error(`expected --level to be one of ${LEVELS.join(', ')}`)
   if (flags['json'] === true && flags['sarif'] === true) throw new Error('expected one of --json and --sarif')
-  return withOwnServer(invocation, async (ask) => {
-    const { findings: all, rules } = JSON.parse(await ask('lint_metadata', '{}')) as Linted
-    const findings = all.filter((each) => LEVELS.indexOf(each.level) <= least)
-    if (flags['sarif'] === true) print(indented(sarif({ findings, rules }, String(file))))
-    else if (flags['json'] === true) print(indented({ findings, rules }))
-    else for (const line of lines(findings, all.length - findings.length)) print(line)
-    return findings.length > 0 ? 1 : 0
-  })
+  const { findings: all, rules } = JSON.parse(await ask('lint_metadata', '{}')) as Linted
+  const findings = all.filter((each) => LEVELS.indexOf(each.level) <= least)
+  if (flags['sarif'] === true) print(indented(sarif({ findings, rules }, String(file))))
+  else if (flags['json'] === true) print(indented({ findings, rules }))
+  else for (const line of lines(findings, all.length - findings.length)) print(line)
+  return findings.length > 0 ? 1 : 0
 }
 
 const indented = (value: object): string => JSON.stringify(value, undefined, 2)

@@ -1,8 +1,7 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { parseDocument, type ScalarTag } from 'yaml'
-import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson } from '../../json/parse.js'
-import { isObject } from '../../plan/encode.js'
+import { isObject, type Json, type JsonObject, NO_LIMITS, NumberText, parseJson } from 'rowhouse/plan'
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024
 const MAX_FILES = 20_000

@@ -1,5 +1,4 @@
-import type { Json, JsonObject } from '../../json/parse.js'
-import { isObject } from '../../plan/encode.js'
+import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 
 /** Metadata for `replace_metadata`. */
 export interface Metadata {

@@ -1,20 +1,17 @@
 import { access, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import type { Json } from '../json/parse.js'
-import { applyMetadata, countObjects } from './hasura/apply.js'
-import { mapMetadata } from './hasura/map-metadata.js'
-import { listOf, type Metadata } from './hasura/metadata.js'
-import { readProject } from './hasura/read-project.js'
-import { type Invocation, pathIn } from './invocation.js'
-import { indented } from './metadata.js'
-import { withOwnServer } from './temporary-server.js'
+import { type CommandContext, pathIn } from 'rowhouse'
+import { indented, type Json } from 'rowhouse/plan'
+import { applyMetadata, countObjects } from './apply.js'
+import { mapMetadata } from './map-metadata.js'
+import { listOf, type Metadata } from './metadata.js'
+import { readProject } from './read-project.js'
 
 /**
  * Moves the metadata of a Hasura project to a file, and to the database if told so.
  * @returns the exit code: 1 if something was left
  */
-export async function importHasura(invocation: Invocation): Promise<number> {
-  const { flags, words, cwd, print } = invocation
+export async function importHasura({ flags, words, cwd, ask, print }: CommandContext): Promise<number> {
   const [place] = words
   if (place === undefined) throw new Error('rowhouse import-hasura requires a folder or a file')
   const { out = 'metadata.json', source, anonymous } = flags as Readonly<Record<string, string | undefined>>
@@ -24,13 +21,11 @@ export async function importHasura(invocation: Invocation): Promise<number> {
   if (!isForced && (await exists(to))) throw new Error(`${out} exists; choose another file with --out, or use --force`)
   const { metadata, report } = mapMetadata(await readProject(from), source, anonymous)
   if (flags['apply'] === true) {
-    await withOwnServer(invocation, async (ask) => {
-      const objects = await countObjects(ask)
-      if (objects > 0 && !isForced) {
-        throw new Error(`the database has metadata (${objects} tables, functions and templates); --force replaces it`)
-      }
-      await applyMetadata(ask, metadata, report)
-    })
+    const objects = await countObjects(ask)
+    if (objects > 0 && !isForced) {
+      throw new Error(`the database has metadata (${objects} tables, functions and templates); --force replaces it`)
+    }
+    await applyMetadata(ask, metadata, report)
   }
   const text = `${indented(metadata as unknown as Json)}\n`
   await writeFile(to, text, { flag: isForced ? 'w' : 'wx' })

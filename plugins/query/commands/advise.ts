@@ -1,7 +1,4 @@
-import { counted } from '../wording.js'
-import { adminSecretFor } from './admin-secret.js'
-import type { Invocation } from './invocation.js'
-import { type Ask, withOwnServer } from './temporary-server.js'
+import { type CommandContext, counted } from 'rowhouse'
 
 interface Advised {
   readonly advice: readonly Advice[]
@@ -29,53 +26,12 @@ interface Advice {
 }
 
 /** Prints indexes that may help. */
-export async function advise(invocation: Invocation): Promise<number> {
-  const { flags, words, print } = invocation
-  const [url] = words
+export async function advise({ flags, words: [server], ask, print }: CommandContext): Promise<number> {
   const args = JSON.stringify({ try: flags['try'] === true })
-  const show = async (ask: Ask): Promise<number> => {
-    const answer = await ask('advise_indexes', args)
-    if (flags['json'] === true) print(answer)
-    else for (const line of lines(JSON.parse(answer) as Advised, url === undefined)) print(line)
-    return 0
-  }
-  if (url !== undefined) return show(await running(url, invocation))
-  return withOwnServer(invocation, show)
-}
-
-/** Maximum time of the whole request, in milliseconds. */
-const TIMEOUT_MS = 600_000
-
-/** Returns what runs operations on a running server. */
-async function running(url: string, invocation: Invocation): Promise<Ask> {
-  if (!URL.canParse(url)) throw new Error(`expected the URL of a server, such as http://localhost:8080, not "${url}"`)
-  const secret = await adminSecretFor(new URL(url), invocation)
-  return async (type, args) => {
-    const response = await fetch(new URL('/v1/query', url), {
-      method: 'POST',
-      headers: { 'X-Service-Admin-Secret': secret },
-      body: `{"type":"${type}","args":${args}}`,
-      redirect: 'error',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    }).catch((error: unknown) => {
-      throw new Error(`cannot ask ${url}: ${reasonOf(error as Error)}`, { cause: error })
-    })
-    const text = await response.text()
-    if (!response.ok) throw new Error(`${url} answers ${response.status}: ${text.slice(0, 300)}`)
-    return text
-  }
-}
-
-/** Returns why a server did not answer, which `fetch` says in the cause. */
-function reasonOf({ cause, message }: Error): string {
-  const { code, message: inner = message } = (cause ?? {}) as { readonly code?: string; readonly message?: string }
-  if (code === undefined) return inner
-  return `${REASONS[code] ?? inner} (${code})`
-}
-const REASONS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'no server listens there',
-  ENOTFOUND: 'there is no such host',
-  ECONNRESET: 'the server closed the connection',
+  const answer = await ask('advise_indexes', args, server === undefined ? {} : { server })
+  if (flags['json'] === true) print(answer)
+  else for (const line of lines(JSON.parse(answer) as Advised, server === undefined)) print(line)
+  return 0
 }
 
 function lines({ advice, statements, without_statistics, left_out }: Advised, isTemporary: boolean): readonly string[] {

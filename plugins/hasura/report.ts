@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../json/parse.js'
+import type { JsonObject } from 'rowhouse/plan'
 
 /** Something that was not moved, or not completely. */
 export interface Item {

@@ -1,7 +1,13 @@
-import { agree, inOrder, permissionsFor, WRITES } from '../../catalog/inherited-role.js'
-import { permissionKey, type PermissionRow, type PermissionType } from '../../catalog/metadata.js'
-import type { Json, JsonObject } from '../../json/parse.js'
-import { isObject } from '../../plan/encode.js'
+import {
+  permissionKey,
+  type PermissionRow,
+  permissionsAgree,
+  permissionsFor,
+  type PermissionType,
+  rolesInOrder,
+  WRITE_TYPES,
+} from 'rowhouse'
+import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 import { labelOf, listOf, objects, textOf } from './metadata.js'
 import type { Report } from './report.js'
 
@@ -46,7 +52,7 @@ export function mapRoles(given: JsonObject, source: JsonObject, anonymous: strin
 
 /** Leaves out roles that inherit from themselves, and lists that are empty. */
 function valid(inheriting: readonly InheritedRole[], report: Report): readonly InheritedRole[] {
-  const ordered = new Set(inOrder(new Map(inheriting.map(({ role, members }) => [role, members]))))
+  const ordered = new Set(rolesInOrder(new Map(inheriting.map(({ role, members }) => [role, members]))))
   for (const { role } of inheriting) {
     if (!ordered.has(role)) report.leave('inherited role', role, 'it inherits from itself')
   }
@@ -65,15 +71,15 @@ export function denyConflicts(
 ): void {
   const roles = new Map(inheriting.map(({ role, members }) => [role, members]))
   for (const table of tables) {
-    for (const type of WRITES) {
+    for (const type of WRITE_TYPES) {
       const list = (table[`${type}_permissions`] ?? []) as JsonObject[]
-      for (const role of inOrder(roles)) {
+      for (const role of rolesInOrder(roles)) {
         const permissions = new Map(list.map((each) => rowOf(each, type)))
         const rows = permissionsFor({ permissions }, role, type, roles)
-        if (agree(rows)) continue
+        if (permissionsAgree(rows)) continue
         // Whether an insert may also update depends on other permissions of each member.
         const plain = rows.map((row) => ({ ...row, definition: withoutUpsert(row.definition as JsonObject) }))
-        const isSame = agree(plain)
+        const isSame = permissionsAgree(plain)
         list.push({ role, permission: isSame ? (plain[0]?.definition as Json) : NOTHING[type], comment: null })
         if (isSame) continue
         const of = rows.map((row) => row.role).join(', ')
@@ -85,7 +91,7 @@ export function denyConflicts(
 }
 
 /** Permissions that allow nothing. */
-const NOTHING: Readonly<Record<(typeof WRITES)[number], JsonObject>> = {
+const NOTHING: Readonly<Record<(typeof WRITE_TYPES)[number], JsonObject>> = {
   insert: { columns: [], check: { $or: [] } },
   update: { columns: [], filter: { $or: [] } },
   delete: { filter: { $or: [] } },

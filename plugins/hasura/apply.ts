@@ -1,8 +1,6 @@
-import { type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson } from '../../json/parse.js'
-import { isObject } from '../../plan/encode.js'
-import type { TableRef } from '../../plan/ir.js'
-import { ident, join, type Sql, sql, tableText } from '../../sql/text.js'
-import { type Ask, Refusal } from '../temporary-server.js'
+import pg from 'pg'
+import { type CommandContext, OperationRefused } from 'rowhouse'
+import { isObject, type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson, type TableRef } from 'rowhouse/plan'
 import { labelOf, listOf, type Metadata, objects, remoteOf, textOf } from './metadata.js'
 import type { Report } from './report.js'
 
@@ -18,7 +16,7 @@ export async function applyMetadata(ask: Ask, metadata: Metadata, report: Report
       await ask('replace_metadata', stringifyJson(metadata as unknown as Json))
       break
     } catch (error) {
-      if (!(error instanceof Refusal) || !removeAt(metadata, error, report)) throw error
+      if (!(error instanceof OperationRefused) || !removeAt(metadata, error, report)) throw error
     }
   }
   await noteBroken(ask, manualJoins(metadata), report)
@@ -72,10 +70,13 @@ function replaceList<T>(list: T[], keep: (each: T) => boolean): void {
   list.splice(0, list.length, ...list.filter(keep))
 }
 
+type Ask = CommandContext['ask']
+const { escapeIdentifier } = pg
+
 /** The join of a relationship, to see whether PostgreSQL can compare its columns. */
 interface Join {
   readonly name: string
-  readonly query: Sql
+  readonly query: string
 }
 
 function manualJoins({ tables }: Metadata): readonly Join[] {
@@ -84,10 +85,12 @@ function manualJoins({ tables }: Metadata): readonly Join[] {
       const { manual_configuration: manual } = using as JsonObject
       if (!isObject(manual)) return []
       const on = Object.entries(manual['column_mapping'] as JsonObject).map(
-        ([local, remote]) => sql`a.${ident(local)} = b.${ident(textOf(remote))}`,
+        ([local, remote]) => `a.${escapeIdentifier(local)} = b.${escapeIdentifier(textOf(remote))}`,
       )
-      const [from, to] = [tableText(refOf(table)), tableText(refOf(manual['remote_table']))]
-      const query = sql`(select 1 from ${from} a join ${to} b on ${join(on, sql` and `)} limit 0)`
+      const [from, to] = [refOf(table), refOf(manual['remote_table'])].map(
+        ({ schema, name }) => `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`,
+      )
+      const query = `(select 1 from ${from} a join ${to} b on ${on.join(' and ')} limit 0)`
       return [{ name: `${labelOf(table)}.${textOf(name)}`, query }]
     }),
   )
@@ -99,9 +102,9 @@ async function noteBroken(ask: Ask, joins: readonly Join[], report: Report): Pro
   if (!first) return
   try {
     const all = joins.map(({ query }) => query)
-    await ask('run_sql', JSON.stringify({ sql: join(all, sql` union all `), read_only: true }))
+    await ask('run_sql', JSON.stringify({ sql: all.join(' union all '), read_only: true }))
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
+    if (!(error instanceof OperationRefused)) throw error
     if (joins.length === 1)
       return report.note('relationship', first.name, `no query can use it, as in Hasura: ${error.reason}`)
     const half = joins.length >> 1
@@ -122,7 +125,7 @@ const KINDS: Readonly<Record<string, string>> = {
 }
 
 /** Removes the smallest part at the path of an error. @returns whether there is one */
-function removeAt(metadata: Metadata, { reason, path }: Refusal, report: Report): boolean {
+function removeAt(metadata: Metadata, { reason, path }: OperationRefused, report: Report): boolean {
   const [, list, index, key = '', place, below = ''] = PLACE.exec(path) ?? []
   if (list === undefined) return false
   const all = metadata[list as keyof Metadata]

@@ -1,5 +1,4 @@
-import type { JsonObject } from '../../json/parse.js'
-import { isObject } from '../../plan/encode.js'
+import { isObject, type JsonObject } from 'rowhouse/plan'
 import { listOf, type Metadata, objects, textOf } from './metadata.js'
 import type { Report } from './report.js'
 import { templateOf } from './template-of.js'
