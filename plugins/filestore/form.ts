@@ -98,8 +98,11 @@ async function parserOf({ headers }: IncomingMessage): Promise<Busboy> {
 /**
  * Calls a function with the headers of each part, before busboy reads them. busboy itself reports the type of a file without its
  * parameters, and says nothing about parts that it skips.
+ * @throws Error for a version of busboy that works in another way
  */
-function onPartHeaders(form: Busboy, read: (headers: PartHeaders) => void): void {
+export function onPartHeaders(form: Busboy, read: (headers: PartHeaders) => void): void {
+  if (!Object.hasOwn(form, '_hparser'))
+    throw new Error('the headers of parts cannot be read with this version of busboy')
   let parser: HeaderParser | null = null
   let known: HeaderParser | undefined
   // busboy sets this to its one parser of headers when a part begins, and to null when they end.

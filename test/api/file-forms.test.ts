@@ -1,5 +1,8 @@
+import { EventEmitter } from 'node:events'
 import { connect } from 'node:net'
+import busboy, { type Busboy } from 'busboy'
 import tap from 'tap'
+import { onPartHeaders } from '../../plugins/filestore/form.js'
 import { admin, filestore, type Files } from '../kit/files.js'
 import fc, { cases } from '../kit/property.js'
 import { type As, ADMIN_SECRET } from '../kit/server.js'
@@ -19,6 +22,16 @@ function form(...files: readonly (readonly [id: string | undefined, text: string
   }
   return data
 }
+
+tap.test('the headers of parts are read from this version of busboy, and not silently lost with another', async (t) => {
+  const parser = busboy({ headers: { 'content-type': 'multipart/form-data; boundary=B' } })
+  const types: unknown[] = []
+  onPartHeaders(parser, (headers) => types.push(headers['content-type']))
+  for (const type of ['text/plain; charset=utf-8', 'a/b; c=d'])
+    parser.write(`--B\r\nContent-Disposition: form-data; name="a"\r\nContent-Type: ${type}\r\n\r\nx\r\n`)
+  t.same(types, [['text/plain; charset=utf-8'], ['a/b; c=d']], 'a new version of busboy needs a new onPartHeaders')
+  t.throws(() => onPartHeaders(new EventEmitter() as Busboy, () => {}), { message: /this version of busboy/ })
+})
 
 /** A form as text, for what FormData would not send. */
 const raw = (server: Files, body: string | Buffer, type = 'multipart/form-data; boundary=B', path = '/v1/file') =>
