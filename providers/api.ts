@@ -9,7 +9,7 @@ import {
   SendError,
   shortLine,
 } from 'rowhouse'
-import { tryParseJson } from './answer.js'
+import { textAt, tryParseJson } from './answer.js'
 
 /** Maximum size of a response, in bytes. Larger than any response of a provider. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -95,7 +95,7 @@ export function createApi(
       const { status, headers } = answer
       if (status >= 200 && status < 300)
         return { headers, text, json: tryParseJson(body), detail: shortLine(`${status} ${text}`) }
-      const more = { response: `${status} ${text}`, retryAfter: secondsUntil(headers['retry-after']) }
+      const more = { response: `${status} ${text}`, retryAfter: retryAfterOf(answer) }
       const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)
       throw new SendError(outcome, outcome === 'unknown' ? NOT_CONFIRMED : NOT_ACCEPTED, more)
     },
@@ -118,11 +118,25 @@ const NOT_CONFIRMED = 'the provider did not confirm the message'
 const outcomeOf = (status: number): Outcome =>
   status < 400 || status === 409 || status === 502 || status === 504 ? 'unknown' : 'retry'
 
+/** Returns for how many seconds the provider wants no request, if it says so. Some tell only when their rate limit resets. */
+function retryAfterOf({ status, headers }: OutboundAnswer): number | undefined {
+  const seconds = secondsUntil(headers['retry-after'])
+  if (seconds !== undefined || status !== 429) return seconds
+  const [reset, older] = ['ratelimit-reset', 'x-ratelimit-reset'].map((name) => timeOf(textAt(headers, name)))
+  return secondsUntil(reset) ?? secondsUntil(older)
+}
+
 /** @param retryAfter seconds or a date; the result is undefined for anything else, and for what is over */
 function secondsUntil(retryAfter = ''): number | undefined {
   const date = readHttpDate(retryAfter)
   const seconds = date === undefined ? Number(/^\d+$/.exec(retryAfter)?.[0]) : Math.ceil((date - Date.now()) / 1000)
   return seconds > 0 ? seconds : undefined
+}
+
+/** Converts a large number of a reset, which is a Unix time in seconds or milliseconds, into a date. */
+function timeOf(reset: string | undefined): string | undefined {
+  const time = /^\d{10}(\d{3})?$/.exec(reset ?? '')
+  return time ? new Date(Number(reset) * (time[1] === undefined ? 1000 : 1)).toUTCString() : reset
 }
 
 function failed(error: unknown): never {

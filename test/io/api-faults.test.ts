@@ -99,6 +99,29 @@ tap.test('what an answer, or the lack of one, says of a message', async (t) => {
         ],
       ]),
     ),
+    ...Object.fromEntries(
+      (
+        [
+          [{ 'ratelimit-reset': '7' }, 7],
+          [{ 'x-ratelimit-reset': '7' }, 7],
+          [{ 'retry-after': '5', 'ratelimit-reset': '7', 'x-ratelimit-reset': '9' }, 5],
+          [{ 'ratelimit-reset': '7', 'x-ratelimit-reset': '9' }, 7],
+          [{ 'x-ratelimit-reset': '1392815263' }, undefined],
+          [{ 'x-ratelimit-reset': 'soon' }, undefined],
+          [{ 'ratelimit-reset': '0' }, undefined],
+        ] as const
+      ).map(([headers, retryAfter]) => [
+        `a rate limit: ${JSON.stringify(headers)}`,
+        [
+          { status: 429, headers },
+          { outcome: 'retry', retryAfter },
+        ],
+      ]),
+    ),
+    'what is left of a rate limit': [
+      { status: 503, headers: { 'ratelimit-reset': '7' } },
+      { outcome: 'retry', retryAfter: undefined },
+    ],
     'a conflict': [{ status: 409 }, { outcome: 'unknown' }],
     'it did not get all': [{ status: 408 }, { outcome: 'retry' }],
     'an empty 200': [{ status: 200 }, unreadable],
@@ -130,6 +153,12 @@ tap.test('what an answer, or the lack of one, says of a message', async (t) => {
     t.match(error, { name: 'SendError', unreadable: false, ...expected }, name)
     t.notMatch(String(error) + JSON.stringify(error), POSTMARK_TOKEN)
     t.equal(api.asked.length, before + 1, `${name}: it asked once`)
+  }
+  for (const reset of [Date.now() + 3_600_000, Math.floor(Date.now() / 1000) + 3600]) {
+    api.next({ status: 429, headers: { 'x-ratelimit-reset': String(reset) } })
+    const error = await sender.send(mail(), soon()).catch((error: unknown) => error)
+    const { retryAfter } = error as { retryAfter: number }
+    t.ok(retryAfter > 3000 && retryAfter <= 3600, `a Unix time: ${reset}`)
   }
   const { TZ } = process.env
   for (const zone of ['UTC', 'America/New_York', 'Asia/Tokyo']) {
