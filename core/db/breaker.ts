@@ -12,7 +12,7 @@ export interface Breaker {
   readonly isOpen: boolean
   /** @throws ServiceError 503 unavailable while the breaker is open */
   check(): void
-  /** Reports that a request got no connection. Starts probes to find out whether the database responds. */
+  /** Reports that a request got no connection, or no answer for long. Starts probes to find out whether the database responds. */
   failed(): void
   close(): void
 }

@@ -6,6 +6,7 @@ import { limitAnswers, socketOf } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import { connectionTo, hostOf } from './hosts.js'
+import { createLosses } from './losses.js'
 import { traceStatements } from './observe.js'
 import { ownsSession } from './prepared.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
@@ -55,6 +56,8 @@ export interface Database {
   readonly waited: (pool: string, ms: number) => void
   /** Use of the pools by name, those of the standbys included. */
   readonly pools: Map<string, PoolUse>
+  /** Called when the database is proven to be silent, to give up what waits for its answers. */
+  readonly silenced: Set<() => void>
   /** Opens a pool of one connection for checks of standbys, which never wait for other work. */
   openChecks(): Pool
   /** Opens a pool for streamed reads. It has no statement timeout, which would apply to the whole stream. */
@@ -121,12 +124,13 @@ export const poolName = ({ name }: Pick<Database, 'name'>, purpose: string): str
 
 /** Opens the pools of one server of PostgreSQL. */
 function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOptions): Database {
-  // Abandoned connections may still report that the database stops; that is not worth logging.
-  let closing = false
   const pooled = isPooled(config)
   const connectMs = Math.max(CONNECT_MS, config.poolWaitMs)
   /** Connections, also those that are logging in, with the bytes that each had received when last asked. */
   const heardOf = new Map<Socket, number>()
+  let heardAt = 0
+  /** `heardAt` when the breaker last asked. */
+  let toldAt = 0
   const tracked = (open: () => Socket) => (): Socket => {
     const socket = open()
     // One that never connects is never closed either.
@@ -149,30 +153,55 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     { Client, connectionString } = target,
   ): Promise<pg.Client> => {
     const client = new Client({ ...base(purpose), ...more, connectionString, stream: tracked(newSocket) })
-    client.on('error', (error) => {
-      if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
-    })
+    // Before it is open, `connect` reports its errors.
+    client.on('error', () => {})
     await client.connect()
+    losses.watch(client, purpose)
     traceStatements(client, more === SESSION ? config.directUrl : config.url)
     return client
   }
-  /** Asks on an idle connection, if there is one, and on one for probes, which it keeps. */
+  /** Asks on idle connections, if there are any, and on one for probes, which it keeps. */
   async function probe(): Promise<void> {
-    const idle = [main, admin].filter(hasIdle).slice(0, 1)
-    await Promise.any([probes, ...idle].map(mustAnswer)).catch(({ errors }: AggregateError) => {
+    const idle = [main, admin].filter(hasIdle).slice(0, 1).map(onPool)
+    // One behind a pooler says nothing about the pooler.
+    const direct = pooled ? [] : [...directs].filter(isIdle).slice(0, 1).map(onClient)
+    const all = [onPool(probes)(), ...[...idle, ...direct].map(mustNotBeSilent)]
+    await Promise.any(all).catch(({ errors }: AggregateError) => {
       throw errors.find(isAnswer) ?? errors[0]
     })
   }
-  function heard(): boolean {
-    let any = false
+  /**
+   * Asks on a connection that was idle, so that PostgreSQL has nothing to do for it but answer. If it stays silent, and so
+   * do all others and those that log in, no answer is to be expected: gives up the statements that wait for one.
+   */
+  async function mustNotBeSilent(ask: () => Promise<void>): Promise<void> {
+    const since = performance.now()
+    try {
+      await ask()
+    } catch (error) {
+      if (isReadTimeout(error) && breaker.isOpen && lastHeard() < since) for (const giveUp of silenced) giveUp()
+      throw error
+    }
+  }
+  /** Returns when a connection last received something, as far as that was noticed. */
+  function lastHeard(): number {
     for (const [socket, before] of heardOf) {
       if (socket.bytesRead === before) continue
       heardOf.set(socket, socket.bytesRead)
-      any = true
+      heardAt = performance.now()
     }
-    return any
+    return heardAt
+  }
+  function heard(): boolean {
+    const before = toldAt
+    toldAt = lastHeard()
+    return toldAt !== before
   }
   const breaker = createBreaker({ probe, heard }, log, metrics)
+  const losses = createLosses(log, () => breaker.isOpen)
+  const silenced: Database['silenced'] = new Set()
+  /** Direct connections that are open. */
+  const directs = new Set<pg.Client>()
   const waited: Database['waited'] = (pool, ms) => waits.observe({ pool: poolName({ name }, pool) }, ms / 1000)
   const opened: Pool[] = []
   const pool = (
@@ -192,21 +221,23 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
       maxLifetimeSeconds: 1800,
     })
     const connected = new Set<Socket>()
-    const lost = (error: Error) => {
-      if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
-    }
-    made.on('error', lost)
-    // A connection can also fail while it is checked out without a running query.
+    const clients = new Set<pg.PoolClient>()
+    // Of idle connections, which report them too.
+    made.on('error', () => {})
     made.on('connect', (client) => {
-      client.on('error', lost)
+      losses.watch(client, purpose)
+      clients.add(client)
+      client.once('end', () => clients.delete(client))
       const socket = socketOf(client)
       connected.add(socket)
       socket.once('close', () => connected.delete(socket))
       if (!pooled) ownsSession(client)
       onConnect(client)
       traceStatements(client, config.url)
-      if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
+      if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS, breaker.failed)
     })
+    // A stream waits for its reader, too.
+    if (statementTimeoutMs > 0) silenced.add(() => [...clients].forEach(endIfWaiting))
     const pool = Object.assign(made, { breaker, purpose, waited, waitMs, connected })
     opened.push(pool)
     const states = () => ({
@@ -232,12 +263,18 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     breaker,
     waited,
     pools,
+    silenced,
     openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
     openChecks: () => pool('checks', 1, config.statementTimeoutMs, {}, Math.min(config.poolWaitMs, CHECK_WAIT_MS)),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
-    connect: (purpose) => (pooled ? single(purpose, SESSION, connectionTo(config.directUrl)) : single(purpose, {})),
+    async connect(purpose) {
+      const client = await (pooled ? single(purpose, SESSION, connectionTo(config.directUrl)) : single(purpose, {}))
+      directs.add(client)
+      client.once('end', () => directs.delete(client))
+      return client
+    },
     async close() {
-      closing = true
+      losses.close()
       breaker.close()
       await Promise.all(opened.map((each) => each.end()))
     },
@@ -254,17 +291,28 @@ const newSocket = (): Socket => new Socket()
 
 const hasIdle = ({ idleCount, waitingCount }: pg.Pool): boolean => idleCount > waitingCount
 
-async function mustAnswer(pool: pg.Pool): Promise<void> {
+const onPool = (pool: pg.Pool) => async (): Promise<void> => {
   const client = await pool.connect()
   let failed = true
   try {
-    // pg supports `query_timeout` although its types do not.
-    await client.query({ text: 'select 1', query_timeout: CONNECT_MS } as pg.QueryConfig)
+    await onClient(client)()
     failed = false
   } finally {
     client.release(failed)
   }
 }
+
+const onClient = (client: pg.ClientBase) => async (): Promise<void> => {
+  // pg supports `query_timeout` although its types do not.
+  await client.query({ text: 'select 1', query_timeout: CONNECT_MS } as pg.QueryConfig)
+}
+
+/** Returns whether an error is that of `query_timeout`. */
+const isReadTimeout = (error: unknown): boolean => error instanceof Error && error.message === 'Query read timeout'
+
+/** Returns whether no statement runs on a connection. */
+const isIdle = (client: pg.ClientBase): boolean =>
+  (client as pg.ClientBase & { readonly readyForQuery: boolean }).readyForQuery
 
 /** Returns whether `url` is a pooler, where every transaction may run in another session. */
 export const isPooled = ({ directUrl }: Pick<DatabaseConfig, 'directUrl'>): boolean => directUrl !== undefined
@@ -289,7 +337,12 @@ export const SESSION: pg.ClientConfig = {
 /** Additional time for the response of a statement to arrive, in milliseconds. */
 export const GRACE_MS = 2000
 
+/** Time without an answer after which it is in doubt whether there will be one, in milliseconds. */
+export const DOUBT_MS = 5000
+
 const SILENT = 'Connection terminated: no answer in time'
+/** Returns the error of a connection that is closed for silence. */
+export const silent = (): Error => new Error(SILENT)
 /** Returns whether a connection was closed for silence. A retry would take as long to fail. */
 export const isSilence = (error: unknown): boolean => {
   const cause = error instanceof ServiceError ? error.cause : error
@@ -299,13 +352,26 @@ export const isSilence = (error: unknown): boolean => {
 /**
  * Closes a connection that stays silent. PostgreSQL ends a statement in time and reports it, so a connection with a
  * running statement and no data for longer is dead.
+ * @param doubt called at times before that
  */
-function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
+function endWhenSilent(client: pg.PoolClient, silenceMs: number, doubt: () => void): void {
   const stream = socketOf(client)
-  stream.setTimeout(silenceMs, () => {
-    if (!(client as pg.PoolClient & { readonly readyForQuery: boolean }).readyForQuery)
-      stream.destroy(new Error(SILENT))
+  const tickMs = Math.min(DOUBT_MS, silenceMs)
+  let bytes = -1
+  let silentSince = 0
+  stream.setTimeout(tickMs, () => {
+    if (isIdle(client)) return
+    const now = performance.now()
+    if (bytes !== stream.bytesRead + stream.bytesWritten) silentSince = now - tickMs
+    bytes = stream.bytesRead + stream.bytesWritten
+    if (now - silentSince >= silenceMs) return endIfWaiting(client)
+    doubt()
+    stream.setTimeout(tickMs)
   })
+}
+
+function endIfWaiting(client: pg.PoolClient): void {
+  if (!isIdle(client)) socketOf(client).destroy(silent())
 }
 
 /** Runs `fn` with a pooled connection. Discards the connection when it failed or when `fn` marks it as unusable. */

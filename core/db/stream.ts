@@ -4,7 +4,7 @@ import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { serviceError } from '../errors.js'
 import { ReaderClock } from '../deadline.js'
-import { cancel, checkOut, type Database, isPooled, type Pool } from './database.js'
+import { cancel, checkOut, type Database, DOUBT_MS, isPooled, type Pool, silent } from './database.js'
 import { clientError } from './errors.js'
 import type { Job } from './lane.js'
 import { socketOf } from './limit-answers.js'
@@ -63,11 +63,11 @@ async function openRows(
   // The first rows share one deadline; later batches have one each.
   let isFirst = true
   const began = performance.now()
-  const connection = watch(client)
+  const connection = watch(database, client)
   const batches = nextBatches(
     stream,
     source,
-    connection.lost,
+    connection,
     () => (isFirst ? began + execution.timeoutMs - performance.now() : execution.timeoutMs),
     signal,
   )
@@ -207,7 +207,7 @@ const concat = (a: RowBatch, b: RowBatch): RowBatch => ({
 async function* nextBatches(
   { cursor }: QueryStream,
   source: RowSource,
-  lost: Promise<never>,
+  connection: Watched,
   timeoutMs: () => number,
   signal: AbortSignal,
 ): AsyncGenerator<RowBatch, void, undefined> {
@@ -225,7 +225,8 @@ async function* nextBatches(
   let count = 0
   let bytes = 0
   for (;;) {
-    const answer = await within(Promise.race([asked.answer, source.full(), lost]), timeoutMs(), signal)
+    const next = Promise.race([asked.answer, source.full(), connection.lost])
+    const answer = await connection.awaiting(within(next, timeoutMs(), signal))
     const batch = source.take(answer?.rows ?? [])
     count += batch.count
     bytes += batch.bytes
@@ -241,11 +242,18 @@ async function* nextBatches(
   }
 }
 
-/**
- * Returns a promise that rejects when the connection closes. pg's cursor calls nobody back when that happens between the
- * end of its rows and the end of its transaction.
- */
-function watch(client: PoolClient): { readonly lost: Promise<never>; forget(): void } {
+interface Watched {
+  /**
+   * Rejects when the connection closes. pg's cursor calls nobody back when that happens between the end of its rows and
+   * the end of its transaction.
+   */
+  readonly lost: Promise<never>
+  /** Waits for an answer of the database, until that proves to be silent. */
+  awaiting<T>(answer: Promise<T>): Promise<T>
+  forget(): void
+}
+
+function watch({ silenced, breaker }: Database, client: PoolClient): Watched {
   const socket = socketOf(client)
   let onClose!: () => void
   const lost = new Promise<never>((_, reject) => {
@@ -253,7 +261,19 @@ function watch(client: PoolClient): { readonly lost: Promise<never>; forget(): v
   })
   lost.catch(() => undefined)
   socket.once('close', onClose)
-  return { lost, forget: () => socket.off('close', onClose) }
+  const giveUp = () => socket.destroy(silent())
+  return {
+    lost,
+    awaiting(answer) {
+      silenced.add(giveUp)
+      const doubt = setTimeout(breaker.failed, DOUBT_MS).unref()
+      return answer.finally(() => {
+        clearTimeout(doubt)
+        silenced.delete(giveUp)
+      })
+    },
+    forget: () => socket.off('close', onClose),
+  }
 }
 
 async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {

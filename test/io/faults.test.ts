@@ -150,6 +150,61 @@ t.test('a database that says nothing any more is answered for within the limits,
   await until('it is ready again', async () => (await get(server, '/readyz')).status === 200)
 })
 
+t.test('what waits for a database that is proven to say nothing ends before its own limit', async (t) => {
+  const config = { database: { statementTimeoutMs: 3_600_000, poolWaitMs: patience(500) }, log: { level: 'info' } }
+  const { server, proxy, database } = await startBehindProxy(t, config)
+  await database.query('create table kept (id int primary key)')
+  await server.must('track_table', 'kept')
+  let id = 0
+  const insert = () => server.query('insert', { table: 'kept', objects: [{ id: ++id }] })
+  // Quick enough by now to share connections.
+  for (let i = 0; i < 30; i++) {
+    await server.must('select', ITEMS)
+    await insert()
+  }
+  const query = JSON.stringify({ query: '{ item { id } }' })
+  const waiting: Readonly<Record<string, () => Promise<Answered>>> = {
+    'a read on a shared connection': () => server.query('select', ITEMS),
+    'an insert with a shared commit': insert,
+    'a read of one text': () => server.query('count', { table: 'item', where: { id: { $gt: 0 } } }),
+    'a read of many rows': () => server.query('select', { table: 'many', columns: ['id'] }),
+    GraphQL: () => server.fetch('/v1alpha1/graphql', { method: 'POST', body: query }),
+    'an update': () => server.query('update', { table: 'item', where: { id: 1 }, $inc: { n: 1 } }),
+    'a bulk': () =>
+      server.query('bulk', [{ type: 'update', args: { table: 'item', where: { id: 1 }, $inc: { n: 1 } } }]),
+    'SQL of an admin': () => server.query('run_sql', { sql: 'update item set n = n + 1 where id = 1' }),
+  }
+  const alone = ['a read of many rows']
+  for (const [name, send] of [...alone.map((each) => [each, waiting[each]] as const), ['all', undefined] as const]) {
+    await until('it listens', async () => (await server.must('server_status', {})).metadata.listening)
+    proxy.set({ kind: 'hang' })
+    const answers = await Promise.all(send ? [send()] : Object.values(waiting).map((each) => each()))
+    for (const { status, headers, text } of answers) {
+      t.match([status, headers.get('retry-after'), text], [503, '1', /the database is not available right now/], name)
+    }
+    proxy.set({ kind: 'pass' })
+    proxy.killAll()
+    await until('it is served again', async () => (await server.query('select', ITEMS)).status === 200)
+    await until('it is ready again', async () => (await get(server, '/readyz')).status === 200)
+  }
+  const { rows } = await database.query('select n from item where id = 1')
+  t.ok(rows[0].n <= 6, 'no write ran twice')
+})
+
+t.test('a statement that PostgreSQL works on is not ended while no connection can be opened', async (t) => {
+  const { server, proxy, database } = await startBehindProxy(t)
+  await database.query('select pg_advisory_lock(1)')
+  const working = [server.query('select', SLOW), server.query('select', { table: 'slow', columns: ['id'] })]
+  await until('they run', async () => (await active(database, '"slow"')) === 2)
+
+  proxy.set({ kind: 'refuse' })
+  for (const until = performance.now() + 8000; performance.now() < until; await sleep(50))
+    await server.query('select', ITEMS)
+  await database.query('select pg_advisory_unlock(1)')
+
+  for (const { status, text } of await Promise.all(working)) t.equal(status, 200, text)
+})
+
 t.test('while PostgreSQL is stopped, requests fail at once instead of waiting for a connection', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'rowhouse-test-'))
   const cluster = await startEmbedded({ dataDir, throwaway: true })
@@ -179,9 +234,9 @@ t.test('while PostgreSQL is stopped, requests fail at once instead of waiting fo
   const held = Promise.all(Array.from({ length: 3 }, () => server.query('bulk', [{ type: 'select', args: ITEMS }])))
   await until('the breaker opens', async () => (await breakerOf(server)) === 1)
   const since = performance.now()
-  for (let i = 0; i < 10; i++) for (const [type, args] of requests) isUnavailable(t, await server.query(type, args))
+  for (let i = 0; i < 4; i++) for (const [type, args] of requests) isUnavailable(t, await server.query(type, args))
   t.match(await get(server, '/readyz'), { status: 503 })
-  t.ok(performance.now() - since < 10 * poolWaitMs, 'fifty answers take less than fifty waits for a connection')
+  t.ok(performance.now() - since < 10 * poolWaitMs, 'twenty answers take less than twenty waits for a connection')
 
   resume()
   await until('the breaker closes', async () => (await breakerOf(server)) === 0)
@@ -352,6 +407,36 @@ t.test('a database that refuses new connections answers, so its reason is logged
   )
   await allow(true)
   await until('it is served again', async () => (await server.query('select', ITEMS)).status === 200)
+})
+
+t.test('connections that are lost together leave one line, and one when there are others again', async (t) => {
+  const { server, proxy, database } = await startBehindProxy(t, { log: { level: 'info' } })
+  const told = async () =>
+    (await logged(server)).filter((line) => 'msg' in line && /^(lost connections|connected)/.test(String(line.msg)))
+  await Promise.all(Array.from({ length: 8 }, () => server.query('count', { table: 'item' })))
+
+  proxy.killAll()
+  await until('both lines are there', async () => (await told()).length >= 2)
+  const [lost, again] = (await told()) as [{ connections: number; pools: object }, object]
+  t.match(lost, {
+    level: 'info',
+    msg: 'lost connections to the database',
+    error: /./,
+    pools: { main: Number, listen: 1 },
+  })
+  t.equal(
+    lost.connections,
+    Object.values(lost.pools).reduce((sum, count) => sum + count, 0),
+  )
+  t.match(again, { level: 'info', msg: 'connected to the database again', ms: Number, connections: undefined })
+
+  await until('others are open', async () => (await server.query('count', { table: 'item' })).status === 200)
+  await database.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'rowhouse listen'`,
+  )
+  await until('one alone is told, too', async () => (await told()).length >= 3)
+  t.match((await told())[2], { connections: 1, pools: { listen: 1 }, error: /terminating connection/ })
+  t.equal((await told()).length, 3, 'others were there all the time')
 })
 
 t.test('a single connection that is lost is logged, although the database is not out of reach', async (t) => {

@@ -174,6 +174,8 @@ function silentServers(
     next()
   }
   const pipelines = openPipelines({
+    silenced: new Set(),
+    doubt: () => {},
     Connection,
     connections: 1,
     maxBytes,

@@ -154,6 +154,8 @@ function openerOf(
       maxBytes: config.maxAnswerBytes,
       silenceMs: config.statementTimeoutMs + GRACE_MS,
       slowMs,
+      doubt: breaker.failed,
+      silenced: database.silenced,
       isDown: () => breaker.isOpen,
       // If the database is down, the breaker finds out when the pool cannot connect either.
       failed: (error) =>

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
+import { DOUBT_MS } from '../database.js'
 import { answerTooLarge } from '../limit-answers.js'
 import { MAX_VALUES } from '../messages.js'
 import {
@@ -28,6 +29,10 @@ export interface PipelineOptions {
   connect(): Promise<pg.Client>
   /** Cancels the running query of a connection. */
   cancel(client: pg.Client): void
+  /** Called while an answer takes long. */
+  doubt(): void
+  /** @see Database.silenced */
+  readonly silenced: Set<() => void>
   /** Whether the database is known to be unavailable, so that no statement is accepted. */
   isDown(): boolean
   /** Called when no connection could be opened. */
@@ -78,16 +83,23 @@ export function openPipelines(options: PipelineOptions): Pipelines {
   let closed = false
   let failedAt = -Infinity
   const timer = setInterval(checkIdle, CHECK_MS).unref()
+  options.silenced.add(giveUp)
   /** Runs while any statement is in progress. */
   let watch: NodeJS.Timeout | undefined
 
   function checkIdle(): void {
     for (const connection of connections) {
-      if (connection.load > 0 && connection.silentMs > options.silenceMs) connection.destroy('no answer in time')
+      const silentMs = connection.load > 0 ? connection.silentMs : 0
+      if (silentMs > DOUBT_MS) options.doubt()
+      if (silentMs > options.silenceMs) connection.destroy('no answer in time')
       else if (connection.retired) continue
       else if (connection.load === 0 && connection.silentMs > IDLE_MS) connection.retire()
       else if (performance.now() - connection.openedAt > LIFE_MS) connection.retire()
     }
+  }
+
+  function giveUp(): void {
+    for (const connection of connections) if (connection.load > 0) connection.destroy('no answer in time')
   }
 
   function checkSlow(): void {
