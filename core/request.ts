@@ -17,6 +17,8 @@ export interface RequestSteps {
   compile(request: Request, call: Call, form: Form, isFree?: boolean): Promise<Compiled>
   /** Refuses a request above the cost limit. @see core/data/request-limits.ts */
   checkPrice(plan: Compiled, request: Request, call: Call): void
+  /** Encodes rows that are too long for `bind` beforehand, in a worker. Returns undefined if there are none. */
+  bindLong(plan: Compiled, request: Request, call: Call): Promise<void> | undefined
   /** Encodes the values for PostgreSQL. @see core/sql/bind.ts */
   bind(plan: Compiled, request: Request, call: Call): Job
   /** Runs a request that returns one text. @see core/db */
@@ -66,6 +68,8 @@ export async function answerRequest(
   if (writes && !isJson) {
     throw serviceError('not-acceptable', 'a function that may change the database answers JSON only')
   }
+  const binding = steps.bindLong(plan, request, call)
+  if (binding) await timed(timing, 'bind', () => binding)
   const run = (how: 'runCell' | 'runRows', plan: Compiled): Promise<Answer> => {
     const job = timed(timing, 'bind', () => steps.bind(plan, request, call))
     return timed(timing, 'run', () => steps[how](job, call))

@@ -249,7 +249,7 @@ export class NestedWrite<Conflict> {
     const whole = await run(sent, place)
     if (whole) written.push(...whole)
     else {
-      for (const { rows: group, indices } of sent.groups()) {
+      for (const { rows: group, indices } of sent.groups(path)) {
         const part = (await run(group, (i) => place(indices[i] as number))) as readonly Written[]
         if (part.length === indices.length) part.forEach((each, i) => (written[indices[i] as number] = each))
         else unordered.push(...part)

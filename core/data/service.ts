@@ -16,11 +16,14 @@ import { createObserver, placeOn, queryTags } from '../db/observe.js'
 import { SlowQueries } from '../db/slow-queries.js'
 import { openStandbys, standbyLane, type StandbyState } from '../db/standbys.js'
 import { serviceError } from '../errors.js'
+import { type Json, Rows } from '../json/parse.js'
+import { LONG } from '../json/rows.js'
 import type { Names } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
 import type { Siblings } from '../processes/siblings.js'
 import { isAdmin, permissionRole, type Session } from '../session.js'
-import { bind } from '../sql/bind.js'
+import { bind, type Param } from '../sql/bind.js'
+import { mustRead } from '../sql/bind-rows.js'
 import type { Form } from '../sql/emit.js'
 import { createCallerLimits, createStreamCounts } from './caller-limits.js'
 import type { Data, Request } from './data.js'
@@ -185,6 +188,14 @@ export async function openData(database: Database, options: DataOptions): Promis
     compile: (request, call, form, isFree = false) =>
       compiled(snapshotOf(call), request, call, isFree ? undefined : call.session.caller, form),
     checkPrice: ({ price }, { values }, call) => checkPrice(options.limits, price, values, counts.of, call),
+    bindLong({ statements }, { values }, call) {
+      if (!values.some((each) => each instanceof Rows && each.source.length > LONG)) return undefined
+      return bindLong(
+        statements.flatMap(({ params }) => params),
+        values,
+        call,
+      )
+    },
     bind(plan, request, call) {
       plans.assertBranded(plan)
       const execution = executionOf(request, call, plan)
@@ -475,4 +486,14 @@ function answerOf(cell: Cell, { version }: Compiled): Answer {
 function textOf(answer: Answer): string {
   if (answer.kind === 'stream') throw new Error('expected text, got a stream')
   return answer.kind === 'text' ? answer.text : answer.bytes.toString()
+}
+
+/** Binds long rows in a worker, so that `bind` finds their text. */
+async function bindLong(params: readonly Param[], values: readonly Json[], { session, signal }: Call): Promise<void> {
+  const { bindInWorker } = await import('../long/pool.js')
+  for (const param of params) {
+    const rows = param.kind === 'rows' ? values[param.slot] : undefined
+    if (param.kind !== 'rows' || !(rows instanceof Rows) || rows.source.length <= LONG) continue
+    if (mustRead(rows, param.columns)) await bindInWorker(rows, param.columns, { caller: session.caller, signal })
+  }
 }

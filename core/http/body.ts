@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { parseFailed, type ServiceError, serviceError } from '../errors.js'
 import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, type JsonLimits, parseJson } from '../json/parse.js'
+import { LONG } from '../json/rows.js'
 import { sha256 } from '../request-headers.js'
 import { isAdmin, type Session } from '../session.js'
 import { timed } from '../observe/timing.js'
@@ -20,8 +21,6 @@ export interface JsonReading {
 
 /** Larger bodies, in bytes, may take a millisecond to read, lift and bind, and so are taken in turns. */
 const SHORT = 4 * 1024
-/** Larger bodies, in bytes, are parsed in a worker, because the event loop would be busy for too long. */
-const LONG = 256 * 1024
 
 /**
  * Reads the JSON body of a request that may change something. Enforces the configured limits and same-origin.
@@ -40,15 +39,24 @@ export async function readJson(
     setting,
     timeoutMs: limits.jsonTimeoutMs,
     hold: (bytes, size) => held.receive(session, bytes, size),
-    turn: () => held.turn(session, ctx.res, limits.jsonTimeoutMs),
+    turn: (bytes) => held.turn(session, ctx.res, bytes, limits.jsonTimeoutMs),
   })
   keyed?.add(sha256(body).toString('hex'))
   if (body.length === 0 && empty !== undefined) return empty
-  if (body.length > SHORT) await held.round(session)
-  if (body.length <= LONG) return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
+  if (body.length <= SHORT) return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
+  if (body.length <= LONG) {
+    await held.round(session)
+    return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
+  }
   held.keep(session, ctx.res, body.length)
-  const { parseInWorker } = await import('./parse-pool.js')
-  return timed(timing, 'parse', () => parseInWorker(body, json, rowsAt))
+  if (body.length <= LARGE) await held.turn(session, ctx.res, body.length, limits.jsonTimeoutMs)
+  const { parseInWorker } = await import('../long/pool.js')
+  const { signal } = ctx.state
+  const value = await timed(timing, 'parse', () =>
+    parseInWorker(body, json, rowsAt, { caller: session.caller, signal }),
+  )
+  await held.round(session)
+  return value
 }
 
 /** What a JSON body may have. */
@@ -102,8 +110,12 @@ export interface BodyLimits {
    * @throws ServiceError when too much is buffered
    */
   hold?(bytes: number, size: number): void
-  /** Waits until a body of more than `LARGE` bytes may be received. @throws ServiceError when this takes too long */
-  turn?: (() => Promise<void>) | undefined
+  /**
+   * Waits until a body of more than `LARGE` bytes may be received.
+   * @param bytes its size, as far as it is known
+   * @throws ServiceError when this takes too long
+   */
+  turn?: ((bytes: number) => Promise<void>) | undefined
 }
 
 /**
@@ -113,10 +125,11 @@ export interface BodyLimits {
  */
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   assertNotCoded(req)
-  if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
+  const length = Number(req.headers['content-length'] ?? 0)
+  if (length > limits.maxBytes) throw tooLarge(limits)
   if (req.complete) return readComplete(req, limits)
-  if (Number(req.headers['content-length'] ?? 0) > LARGE) {
-    await limits.turn?.()
+  if (length > LARGE) {
+    await limits.turn?.(length)
     limits = { ...limits, turn: undefined }
   }
   const body = await collect(req, limits)
@@ -152,6 +165,8 @@ const NOTHING = Buffer.alloc(0)
 function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
+    /** Of a long body. To put its chunks together at its end would take long. */
+    let whole: Buffer | undefined
     let size = 0
     let { turn } = limits
     let isDone = false
@@ -161,22 +176,25 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     if (req.destroyed) onGone()
 
     function onData(chunk: Buffer) {
+      const start = size
       size += chunk.length
-      chunks.push(chunk)
       try {
         limits.hold?.(chunk.length, size)
         if (size > limits.maxBytes) throw tooLarge(limits)
+        if (size <= LONG) chunks.push(chunk)
+        else (whole ??= startOf(chunks, req, limits)).set(chunk, start)
         if (size > LARGE && turn) void wait(turn)
       } catch (error) {
         stop(error as ServiceError)
       }
     }
-    async function wait(forTurn: () => Promise<void>) {
+    async function wait(forTurn: (bytes: number) => Promise<void>) {
       turn = undefined
       req.pause()
       clearTimeout(timer)
       try {
-        await forTurn()
+        // The size of a body in chunks is not known.
+        await forTurn(limits.maxBytes)
         if (isDone) return
         timer = setTimeout(onLate, limits.timeoutMs)
         req.resume()
@@ -189,7 +207,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     }
     function onEnd() {
       detach()
-      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size))
+      resolve(whole?.subarray(0, size) ?? (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size)))
     }
     function onGone() {
       stop(endedEarly())
@@ -208,6 +226,17 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
       req.on('error', ignore).off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
   })
+}
+
+/** Returns the memory for a long body, with its first chunks. The system provides it as it is written to. */
+function startOf(chunks: readonly Buffer[], { headers }: IncomingMessage, { maxBytes }: BodyLimits): Buffer {
+  const whole = Buffer.allocUnsafeSlow(Number(headers['content-length'] ?? maxBytes))
+  let at = 0
+  for (const chunk of chunks) {
+    whole.set(chunk, at)
+    at += chunk.length
+  }
+  return whole
 }
 
 const ignore = () => {}

@@ -90,7 +90,7 @@ export const httpConfig = {
     },
     maxJsonValues: {
       ...count,
-      default: 500_000,
+      default: 100_000,
       description:
         'Maximum number of values in a JSON body of a role other than admin. The rows in `objects` do not count. Bodies with more fail with 413.',
     },

@@ -7,6 +7,7 @@ import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../observe/metrics.js'
 import { ReaderClock, type ReaderLimits } from '../deadline.js'
 import type { Session } from '../session.js'
+import { Turns } from '../long/turns.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 
@@ -160,10 +161,12 @@ export interface Held {
   /** Counts a body that has been received until the response has been sent. */
   keep(session: Session, res: ServerResponse, bytes: number): void
   /**
-   * Waits until no other large body of the caller is in progress. It is in progress until its response has been sent.
+   * Waits until the long bodies of the caller that are in progress leave room for another one: until they have `TOGETHER`
+   * bytes with it, or there are none. A body is in progress until its response has been sent. One of more than `LARGE`
+   * bytes waits before it is received, others before they are parsed.
    * @throws ServiceError 429 too-many-requests after `timeoutMs`, or when too many wait already
    */
-  turn(session: Session, res: ServerResponse, timeoutMs: number): Promise<void>
+  turn(session: Session, res: ServerResponse, bytes: number, timeoutMs: number): Promise<void>
   /**
    * Waits for the caller's turn on the event loop. Bodies that take time are read one in each round of it, in turns
    * between callers, so that a crowd of them does not hold up all others.
@@ -180,10 +183,10 @@ export interface Held {
 export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
   /** Bytes held by caller. */
   const waiting = new Map<string, number>()
-  /** Starters of large bodies by caller; the first one is in progress. */
-  const turns = new Map<string, (() => void)[]>()
+  /** Long bodies by caller. */
+  const long = new Map<string, LongBodies>()
 
-  const rounds = new Rounds()
+  const rounds = new Turns()
 
   function add(caller: string, bytes: number): number {
     const sum = (waiting.get(caller) ?? 0) + bytes
@@ -208,29 +211,32 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
       add(caller, bytes)
       res.once('close', () => add(caller, -bytes))
     },
-    async turn({ caller }, res, timeoutMs) {
+    async turn({ caller }, res, bytes, timeoutMs) {
       if (caller === undefined || res.closed) return
-      const queue = turns.get(caller) ?? []
-      if (queue.length > MAX_WAITING) throw oneAtATime()
-      turns.set(caller, queue)
+      const own = long.get(caller) ?? { bytes: 0, waiting: [] }
+      if (own.waiting.length >= MAX_WAITING) throw oneAtATime()
+      long.set(caller, own)
       let timer: NodeJS.Timeout | undefined
-      const start = new Promise<void>((resolve, reject) => {
-        queue.push(resolve)
+      await new Promise<void>((resolve, reject) => {
+        const place = { bytes, start: resolve }
+        own.waiting.push(place)
         res.once('close', () => {
           clearTimeout(timer)
-          const place = queue.indexOf(resolve)
-          queue.splice(place, 1)
-          if (place === 0) queue[0]?.()
-          if (queue.length === 0) turns.delete(caller)
+          const at = own.waiting.indexOf(place)
+          if (at >= 0) own.waiting.splice(at, 1)
+          else own.bytes -= bytes
+          startNext(own)
+          if (own.bytes === 0 && own.waiting.length === 0) long.delete(caller)
           reject(clientGone())
         })
-        if (queue[0] === resolve) resolve()
-        else timer = setTimeout(() => reject(oneAtATime()), timeoutMs)
+        startNext(own)
+        if (own.waiting.includes(place)) timer = setTimeout(() => reject(oneAtATime()), timeoutMs)
       })
-      await start
       clearTimeout(timer)
     },
-    round: async ({ caller }) => (caller === undefined ? undefined : rounds.next(caller)),
+    async round({ caller }) {
+      if (caller !== undefined) setImmediate(await rounds.take(caller))
+    },
     follow(res, state, bytes) {
       const isSent = res.writableEnded && res.writableLength === 0
       if (isSent || res.req.socket.destroyed) return
@@ -252,38 +258,41 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
   }
 }
 
-/** Lets one waiting body go on in each round of the event loop: the oldest of the caller that had its turn longest ago. */
-class Rounds {
-  private readonly waiting = new Map<string, (() => void)[]>()
+/** Larger bodies, in bytes, wait before they are received. */
+export const LARGE = 1024 * 1024
+/** Bytes of long bodies that a caller may have in progress together, or else one body. */
+const TOGETHER = 256 * 1024
+/** Maximum number of long bodies of a caller that wait. */
+const MAX_WAITING = 100
 
-  next(caller: string): Promise<void> {
-    if (this.waiting.size === 0) setImmediate(this.start)
-    const own = this.waiting.get(caller)
-    return new Promise((resolve) => {
-      if (own) own.push(resolve)
-      else this.waiting.set(caller, [resolve])
-    })
-  }
+interface LongBodies {
+  /** Bytes in progress. */
+  bytes: number
+  readonly waiting: { readonly bytes: number; readonly start: () => void }[]
+}
 
-  private readonly start = (): void => {
-    const [caller, own] = this.waiting.entries().next().value!
-    own.shift()!()
-    this.waiting.delete(caller)
-    if (own.length > 0) this.waiting.set(caller, own)
-    if (this.waiting.size > 0) setImmediate(this.start)
+function startNext(own: LongBodies): void {
+  for (
+    let next = own.waiting[0];
+    next && (own.bytes === 0 || own.bytes + next.bytes <= TOGETHER);
+    next = own.waiting[0]
+  ) {
+    own.waiting.shift()
+    own.bytes += next.bytes
+    next.start()
   }
 }
 
-/** Of larger bodies, in bytes, a caller may have one at a time. */
-export const LARGE = 1024 * 1024
-/** Maximum number of large bodies of a caller that wait. */
-const MAX_WAITING = 10
-
 const clientGone = (): ServiceError => serviceError('client-gone', 'the client closed the connection')
 const oneAtATime = (): ServiceError =>
-  serviceError('too-many-requests', `a caller may send one body of more than ${LARGE} bytes at a time`, '$', {
-    retryAfter: 1,
-  })
+  serviceError(
+    'too-many-requests',
+    `the long bodies of a caller have at most ${TOGETHER} bytes at a time, or it has one`,
+    '$',
+    {
+      retryAfter: 1,
+    },
+  )
 
 const tooMuch = (bytes: number, most: number, { role }: Session): ServiceError => {
   const setting = role === 'anonymous' ? 'maxAnonymousAnswerBytes' : 'maxAnswerBytes'

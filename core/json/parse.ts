@@ -53,6 +53,9 @@ export function parseJson(text: string, limits: JsonLimits = DEFAULT_LIMITS, row
   return value
 }
 
+/** Reads the value at a cursor. */
+export const readJson = (c: Cursor): Json => readValue(c, undefined)
+
 /** @throws ServiceError 400 `invalid-json` */
 export function decodeUtf8(body: Buffer): string {
   if (!isUtf8(body)) throw serviceError('invalid-json', 'the body is not valid UTF-8')

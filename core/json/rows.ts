@@ -1,3 +1,4 @@
+import { unexpectedPayload } from '../errors.js'
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -16,6 +17,9 @@ import {
   startOf,
 } from './scan.js'
 
+/** Longer texts, in bytes, are read in a worker, because the event loop would be busy for too long. */
+export const LONG = 64 * 1024
+
 /** An array of objects that has been checked and is kept as text for PostgreSQL to parse. */
 export class Rows {
   /** Whether every row has the same set of keys. */
@@ -24,11 +28,15 @@ export class Rows {
   /**
    * @param source `[ ... ]` exactly as in the request
    * @param columns by name in order of first appearance
+   * @param values number of values at any depth
+   * @param known result of `groups`, or `many` if there are too many, if it is known
    */
   constructor(
     readonly source: string,
     readonly count: number,
     readonly columns: ReadonlyMap<string, RowsColumn>,
+    readonly values: number,
+    private readonly known?: readonly RowsGroup[] | 'many',
   ) {
     this.uniform = [...columns.values()].every((column) => column.present === count)
   }
@@ -55,13 +63,22 @@ export class Rows {
 
   /**
    * Returns the rows grouped by key set, in order of first appearance. Scans the text again if there are several sets.
+   * @param path path of the rows in the request, for the error
+   * @throws ServiceError 400 unexpected-payload: there are more than 1,000
    */
-  groups(): readonly RowsGroup[] {
+  groups(path: string): readonly RowsGroup[] {
     if (this.count === 0) return []
-    if (!this.uniform) return split(this)
+    const groups = this.known ?? (this.uniform ? undefined : (split(this) ?? 'many'))
+    if (groups === 'many') {
+      throw unexpectedPayload(`the rows have more than ${MAX_KEY_SETS} different sets of keys`, path)
+    }
+    if (groups) return groups
     return [{ keys: [...this.columns.keys()], indices: Array.from({ length: this.count }, (_, i) => i), rows: this }]
   }
 }
+
+/** Maximum number of different key sets: each may need a statement. */
+const MAX_KEY_SETS = 1000
 
 export interface RowsColumn {
   /** Number of rows with this key. */
@@ -83,11 +100,11 @@ export interface RowsGroup {
  * @throws ServiceError 400 `invalid-json` or `parse-failed` with the path of the row or of the value in it
  */
 export function readRows(c: Cursor): Rows {
-  const start = c.pos
+  const { pos: start, skipped } = c
   const { count, columns } = scanRows(c)
   const seen = new Map<string, RowsColumn>()
   for (const { name, present, first } of columns) seen.set(name, { present, first })
-  return new Rows(c.text.slice(start, c.pos), count, seen)
+  return new Rows(c.text.slice(start, c.pos), count, seen, c.skipped - skipped)
 }
 
 interface Column extends RowsColumn {
@@ -104,8 +121,8 @@ interface Column extends RowsColumn {
   kind: RowKind | undefined
 }
 
-/** @param visit called for each row with its columns in the order of its keys, and its text */
-function scanRows(c: Cursor, visit?: (columns: readonly Column[], index: number, text: string) => void) {
+/** @param visit called for each row with its columns in the order of its keys, and its text; stops by returning false */
+function scanRows(c: Cursor, visit?: (columns: readonly Column[], index: number, text: string) => boolean) {
   const byName = new Map<string, Column>()
   const columns: Column[] = []
   let count = 0
@@ -114,7 +131,7 @@ function scanRows(c: Cursor, visit?: (columns: readonly Column[], index: number,
     c.path.push(count)
     scanRow(c, count, columns, byName)
     c.path.pop()
-    visit?.(columns, count, c.text.slice(start, c.pos))
+    if (visit && !visit(columns, count, c.text.slice(start, c.pos))) break
     count++
   }
   return { count, columns: byName.values() }
@@ -170,7 +187,7 @@ function readColumn(c: Cursor, expected: Column | undefined, byName: Map<string,
   return column
 }
 
-function split(rows: Rows): RowsGroup[] {
+function split(rows: Rows): RowsGroup[] | undefined {
   const groups = new Map<string, { keys: string[]; indices: number[]; texts: string[] }>()
   scanRows(startOf(rows.source, NO_LIMITS), (columns, index, text) => {
     const inOrder = columns.toSorted((a, b) => a.place - b.place)
@@ -182,7 +199,9 @@ function split(rows: Rows): RowsGroup[] {
     }
     group.indices.push(index)
     group.texts.push(text)
+    return groups.size <= MAX_KEY_SETS
   })
+  if (groups.size > MAX_KEY_SETS) return undefined
   return [...groups.values()].map(({ keys, indices, texts }) => {
     return { keys, indices, rows: readRows(startOf(`[${texts.join()}]`, NO_LIMITS)) }
   })

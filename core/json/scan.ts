@@ -30,6 +30,8 @@ export interface Cursor {
   containers: number
   /** Number of values that may still be created. */
   left: number
+  /** Number of values that have been checked without creating them. */
+  skipped: number
   /** Keys and indexes that lead to the current value, one per enclosing container. */
   readonly path: (string | number)[]
 }
@@ -60,7 +62,7 @@ const LOWER_U = 0x75
 const MOST = 2 ** 30 - 1
 
 export function startOf(text: string, limits: JsonLimits): Cursor {
-  return { text, limits, pos: 0, containers: 0, left: limits.maxValues ?? MOST, path: [] }
+  return { text, limits, pos: 0, containers: 0, left: limits.maxValues ?? MOST, skipped: 0, path: [] }
 }
 
 /** Skips white space. Returns the next code unit, or NaN at the end. */
@@ -114,6 +116,7 @@ export function readString(c: Cursor): string {
 
 /** Checks a value of any kind without creating it. */
 export function skipValue(c: Cursor): RowKind {
+  c.skipped++
   switch (peek(c)) {
     case QUOTE:
       scanString(c)

@@ -121,6 +121,10 @@ export function encodeArray(values: readonly Json[], type: SqlType, path: string
 /** Encodes common elements without computing a path, because a list of a million is bound on the main thread. */
 function plainElement(value: Json, type: SqlType): string | undefined {
   if (typeof value === 'number') return fitsExactly(type.kind, value) ? String(value) : undefined
+  if (value instanceof NumberText && SHORT_WHOLE.test(value.text)) {
+    const number = Number(value.text)
+    return fitsExactly(type.kind, number) ? `"${number}"` : undefined
+  }
   if (typeof value !== 'string' || type.kind === 'json' || type.kind === 'jsonb' || isGeo(type)) return undefined
   if (type.labelNames) return undefined
   return quoted(value)
@@ -175,6 +179,7 @@ function numberFor(kind: TypeKind, text: string): string | undefined {
  * numbers like that.
  */
 export function wholeNumber(text: string): bigint | undefined {
+  if (SHORT_WHOLE.test(text)) return BigInt(Number(text))
   if (text.length > LONGEST_WHOLE) return undefined
   const [, sign = '', whole = '', part = '', power = '0'] = NUMBER.exec(text) ?? []
   const digits = `${whole}${part}`.replace(/^0+/, '').replace(/0+$/, '')
@@ -184,6 +189,7 @@ export function wholeNumber(text: string): bigint | undefined {
   const value = BigInt(`${sign}${digits}${'0'.repeat(zeros)}`)
   return BigInt.asIntN(64, value) === value ? value : undefined
 }
+const SHORT_WHOLE = /^-?\d{1,15}(?:\.0{1,15})?$/
 /** No whole number within int8 needs more characters, and the patterns below take quadratic time. */
 const LONGEST_WHOLE = 100
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/

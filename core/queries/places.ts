@@ -1,4 +1,4 @@
-import { at, parseFailed } from '../errors.js'
+import { at, parseFailed, serviceError } from '../errors.js'
 import {
   BareObject,
   type Json,
@@ -129,10 +129,17 @@ function fillRows(value: Json, marks: PlaceMarks, path: string, via: readonly st
 export const hasObjects = ({ columns }: Rows): boolean => [...columns.values()].some(mayBeObject)
 const mayBeObject = ({ first }: RowsColumn): boolean => first.composite >= 0
 
+/** Matches the text of rows that may have a mark. Every mark is an object with a key of these. */
+const MAY_REFER = /"(?:\$|param"|[^"\\]*\\u)/
+/** Maximum number of values of rows in which marks are filled. They are read in the main thread. */
+const MAX_VALUES = 100_000
+const TOO_MANY_VALUES = `rows with references have at most ${MAX_VALUES} values together`
+
 /** Fills rows that are text. Reads no more of them than the objects in their cells. */
 function fillText(rows: Rows, marks: PlaceMarks, path: string, via: readonly string[]): Rows {
   const columns = new Map([...rows.columns].filter(([, column]) => mayBeObject(column)).map(([key]) => [key, key]))
-  if (columns.size === 0) return rows
+  if (columns.size === 0 || !MAY_REFER.test(rows.source)) return rows
+  if (rows.values > MAX_VALUES) throw serviceError('payload-too-large', TOO_MANY_VALUES, path)
   let text = ''
   let end = 0
   rows.visit(columns, (c, key) => {

@@ -1,21 +1,11 @@
-import { at, parseFailed, ServiceError, serviceError } from '../errors.js'
-import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows, stringifyJson } from '../json/parse.js'
-import { pathOf, peek, skipValue } from '../json/scan.js'
-import {
-  checkPattern,
-  composedOf,
-  describe,
-  encode,
-  hasFields,
-  isObject,
-  isWhole,
-  readable,
-  withDigits,
-} from '../plan/encode.js'
-import { checkGeoJson, geoJsonText } from '../plan/geojson.js'
-import { isGeo, type Operand, type SqlType, type TypeKind } from '../plan/ir.js'
+import { parseFailed, ServiceError, serviceError } from '../errors.js'
+import { type Json, Rows } from '../json/parse.js'
+import { checkPattern, composedOf, describe, encode } from '../plan/encode.js'
+import { geoJsonText } from '../plan/geojson.js'
+import { isGeo, type Operand, type SqlType } from '../plan/ir.js'
 import { fitsUserId } from '../plan/user-id.js'
 import { isUserId, USER_ID, USER_ID_RULE } from '../session.js'
+import { bindRows, type RowsColumns } from './bind-rows.js'
 import { fromGeoJson } from './geojson.js'
 import { type Sql, sql, typeText } from './text.js'
 
@@ -71,69 +61,9 @@ function variable({ name, type, path }: SessionOperand, variables: ReadonlyMap<s
   return type.pattern ? ofHeader(name, () => checkPattern(value, '$')) : value
 }
 
-function rows(value: Json, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
-  if (!(value instanceof Rows))
-    throw parseFailed(`expecting an array of objects, but found ${describe(value)}`, '$.args.objects')
-  for (const { name, type } of columns) {
-    const first = value.columns.get(name)?.first
-    if (!first) continue
-    const wrong = UNFIT[type.kind].map((kind) => ({ kind, row: first[kind] })).filter(({ row }) => row >= 0)
-    const worst = wrong.sort((a, b) => a.row - b.row)[0]
-    if (worst) {
-      throw parseFailed(
-        `column "${name}" is of type ${type.name} and takes no ${worst.kind} value`,
-        at(at('$.args.objects', worst.row), name),
-      )
-    }
-  }
-  const geo = new Map(columns.filter(({ type }) => isGeo(type)).map(({ name, type }) => [name, type]))
-  if (geo.size > 0) checkRows(value, geo)
-  checkLists(value, columns)
-  return asRead(value, columns)
-}
-
-/**
- * Returns the text of rows as PostgreSQL reads it: a whole number such as `1.0` is `1`, and some fields of composites are texts. Few
- * clients send any.
- */
-function asRead(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
-  const others = columns.filter(({ name, type }) => {
-    const first = rows.columns.get(name)?.first
-    return isWhole(type) ? (first?.number ?? -1) >= 0 : isReadOtherwise(type) && (first?.composite ?? -1) >= 0
-  })
-  const { source } = rows
-  if (others.length === 0) return source
-  let text = ''
-  let end = 0
-  rows.visit(new Map(others.map(({ name, type }) => [name, type])), (c, type) => {
-    peek(c)
-    const start = c.pos
-    skipValue(c)
-    const cell = source.slice(start, c.pos)
-    const isComposite = hasFields(type)
-    if (!(isComposite ? /^[{[]/ : /[.eE]/).test(cell)) return
-    const value = parseJson(cell, NO_LIMITS)
-    const path = pathOf(c).replace('$', '$.args.objects')
-    if (!isComposite) encode(value, type, path)
-    text +=
-      source.slice(end, start) + stringifyJson(isComposite ? readable(value, type, path) : withDigits(value, type))
-    end = c.pos
-  })
-  return text + source.slice(end)
-}
-
-const isReadOtherwise = (type: SqlType): boolean => isWholeList(type) || hasFields(type)
-
-const isWholeList = ({ kind, element }: SqlType): boolean =>
-  kind === 'array' && element !== undefined && isWhole(element)
-
-/** @throws ServiceError 400 with the path of a mistake in a geometry */
-function checkRows(rows: Rows, columns: ReadonlyMap<string, SqlType>): void {
-  try {
-    rows.visit(columns, checkGeoJson)
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under('$.args.objects') : error
-  }
+function rows(value: Json, columns: RowsColumns): string {
+  if (value instanceof Rows) return bindRows(value, columns)
+  throw parseFailed(`expecting an array of objects, but found ${describe(value)}`, '$.args.objects')
 }
 
 /** Names the header in errors, because it has no path in the body. */
@@ -144,43 +74,6 @@ function ofHeader(name: string, read: () => string): string {
     if (!(error instanceof ServiceError)) throw error
     throw new ServiceError(error.status, error.code, `${name} header: ${error.message}`)
   }
-}
-
-/** Checks elements of arrays and hstore, because PostgreSQL would convert a number in an array of texts. */
-function checkLists(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): void {
-  const lists = columns.filter(({ name, type }) => {
-    return (type.kind === 'array' || type.kind === 'hstore') && (rows.columns.get(name)?.first.composite ?? -1) >= 0
-  })
-  if (lists.length === 0) return
-  const read = parseJson(rows.source, NO_LIMITS) as readonly JsonObject[]
-  read.forEach((row, i) => {
-    for (const { name, type } of lists) {
-      const value = row[name]
-      if (Array.isArray(value) || isObject(value)) encode(value, type, at(at('$.args.objects', i), name))
-    }
-  })
-}
-
-/** Kinds of JSON that PostgreSQL would refuse without a position, or misinterpret. */
-const UNFIT: Record<TypeKind, readonly RowKind[]> = {
-  int2: ['boolean', 'composite'],
-  int4: ['boolean', 'composite'],
-  int8: ['boolean', 'composite'],
-  float: ['boolean', 'composite'],
-  numeric: ['boolean', 'composite'],
-  bool: ['integer', 'number', 'composite'],
-  text: ['boolean', 'integer', 'number', 'composite'],
-  json: [],
-  jsonb: [],
-  array: ['boolean', 'integer', 'number'],
-  row: ['boolean', 'integer', 'number'],
-  range: ['boolean', 'integer', 'number', 'composite'],
-  multirange: ['boolean', 'integer', 'number', 'composite'],
-  hstore: ['boolean', 'integer', 'number'],
-  // `checkRows` reports mistakes in these.
-  geometry: [],
-  geography: [],
-  other: ['boolean', 'composite'],
 }
 
 /** SQL text and the meaning of each `$n`. */
@@ -201,7 +94,7 @@ export interface Statement {
 export type Param =
   | Operand
   /** The JSON text of rows to insert; `columns` define the accepted kinds of JSON. */
-  | { readonly kind: 'rows'; readonly slot: number; readonly columns: readonly { name: string; type: SqlType }[] }
+  | { readonly kind: 'rows'; readonly slot: number; readonly columns: RowsColumns }
   /** Result of the previous statement: the keys of written rows, or rows. In `slot` if it ran in an earlier request. */
   | { readonly kind: 'written'; readonly slot?: number }
 

@@ -334,7 +334,13 @@ async function runRoot(data: Data, mutation: Mutation, root: MutationRoot, call:
   if (parent) return insertNested(data, parent, list, nested, `${path}.objects`, call)
   const rows = rowsOf(list, `${path}.objects`)
   if (rows.count === 0 && shape.dialect === 'alpha') throw invalid('objects should not be empty', `${path}.objects`)
-  return insertRows(rows, (part, inner) => data.run(insertOf(mutation, key, part), inner), data, call)
+  return insertRows(
+    rows,
+    (part, inner) => data.run(insertOf(mutation, key, part), inner),
+    data,
+    call,
+    `${path}.objects`,
+  )
 }
 
 const pathOf = (key: string): string => `$.selectionSet.${key}.args`
@@ -395,12 +401,13 @@ async function insertRows(
   run: (rows: Rows, call: Call) => Promise<string | undefined>,
   data: Data,
   call: Call,
+  path: string,
 ): Promise<string> {
   const whole = await run(rows, call)
   if (whole !== undefined) return whole
   return data.transaction(call, async (inner) => {
     const answers: string[] = []
-    for (const group of rows.groups()) answers.push((await run(group.rows, inner)) as string)
+    for (const group of rows.groups(path)) answers.push((await run(group.rows, inner)) as string)
     return mergeResults(answers)
   })
 }

@@ -2,6 +2,7 @@ import {
   type Call,
   type Data,
   insertNested,
+  isAdmin,
   type Json,
   type JsonObject,
   type NestedFrontEnd,
@@ -19,6 +20,7 @@ import {
   type Related,
   Rows,
   rowsOf,
+  serviceError,
   type Table,
   tableKey,
   unexpectedPayload,
@@ -31,6 +33,9 @@ const PATH = '$.args'
 const NO_ROWS = rowsOf([{}], PATH)
 /** Maximum number of rows that an update inserts. */
 const MAX_INSERTED = 10_000
+/** Maximum number of values in rows with rows of relationships. They are parsed in the main thread. */
+const MAX_VALUES = 100_000
+const TOO_MANY_VALUES = `rows with rows of relationships have at most ${MAX_VALUES} values together`
 /** Maximum length of the keys of the rows of an update. They are parsed in the main thread. */
 const MAX_WRITTEN = 8 * 1024 * 1024
 
@@ -93,6 +98,8 @@ export async function insertWithRelated(
   const found = catalog.tables.get(tableKey(table))
   const has = (name: string) => rows.columns.has(name)
   if (!found || relatedBy(front, has, found, catalog, call).length === 0) return undefined
+  if (!isAdmin(call.session) && rows.values > MAX_VALUES)
+    throw serviceError('payload-too-large', TOO_MANY_VALUES, `${PATH}.objects`)
   return insertNested(data, table, parsed(rows), front, `${PATH}.objects`, call)
 }
 

@@ -1,5 +1,5 @@
 import { type Answer, type Call, type Data, type Json, type Operation, type Templatable, timed } from 'rowhouse'
-import { isObject, type JsonObject, type Rows, splitArray, splitObject, unexpectedPayload } from 'rowhouse/plan'
+import { isObject, type JsonObject, type Rows, splitArray, splitObject } from 'rowhouse/plan'
 import { whenExpected } from './expect.js'
 import { liftCall, liftCount, liftSelect } from './lift/reads.js'
 import { liftDelete, liftInsert, liftUpdate, liftWholeInsert } from './lift/writes.js'
@@ -99,10 +99,7 @@ function insertInSteps(data: Data, args: JsonObject, rows: Rows, call: Call): Pr
 
 /** Inserts rows with different keys, with one statement for each set of keys. */
 async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Call): Promise<string> {
-  const groups = rows.groups()
-  if (groups.length > MAX_KEY_SETS) {
-    throw unexpectedPayload(`the rows have more than ${MAX_KEY_SETS} different sets of keys`, '$.args.objects')
-  }
+  const groups = rows.groups('$.args.objects')
   let affected = 0
   const returning: string[] = []
   const unordered: string[] = []
@@ -120,5 +117,3 @@ async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Ca
   const ordered = Array.from({ length: rows.count }, (_, i) => returning[i]).filter((row) => row !== undefined)
   return `{"affected_rows":${affected},"returning":[${[...ordered, ...unordered].join(',')}]}`
 }
-
-const MAX_KEY_SETS = 1000

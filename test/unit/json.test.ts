@@ -244,7 +244,7 @@ t.test('rows are grouped by their keys, whatever the order of these', async (t) 
 
   t.equal(rows.uniform, false)
   t.same(
-    rows.groups().map(({ keys, indices, rows: { source, uniform } }) => ({ keys, indices, source, uniform })),
+    rows.groups('$').map(({ keys, indices, rows: { source, uniform } }) => ({ keys, indices, source, uniform })),
     [
       { keys: ['a', 'b'], indices: [0, 2], source: '[{"a":1,"b":2},{"b":4,"a":1.10}]', uniform: true },
       { keys: ['b'], indices: [1, 4], source: String.raw`[{"b":3},{"\u0062":5}]`, uniform: true },
@@ -260,7 +260,7 @@ t.test('rows read within wide limits can be grouped', async (t) => {
 
   t.same(
     rowsIn(value)
-      .groups()
+      .groups('$')
       .map(({ keys }) => keys.length),
     [0, 1500],
   )
@@ -270,7 +270,7 @@ t.test('no rows are uniform and have no groups', async (t) => {
   const rows = rowsOfText('[ ]')
 
   t.match(rows, { source: '[ ]', count: 0, uniform: true })
-  t.same(rows.groups(), [])
+  t.same(rows.groups('$'), [])
 })
 
 t.test('rows tell the same as the parsed array', async () => {
@@ -408,7 +408,7 @@ function summary(rows: Rows) {
     count: rows.count,
     uniform: rows.uniform,
     columns: [...rows.columns],
-    groups: rows.groups().map((group) => ({
+    groups: rows.groups('$').map((group) => ({
       keys: group.keys,
       indices: group.indices,
       values: JSON.parse(group.rows.source) as unknown,

@@ -1,13 +1,22 @@
+import { EventEmitter } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { setImmediate as nextRound } from 'node:timers/promises'
 import t from 'tap'
-import { parseInWorker } from '../../core/http/parse-pool.js'
-import { DEFAULT_LIMITS, type Json, parseJson, stringifyJson } from '../../core/json/parse.js'
+import { createHeld } from '../../core/http/traffic.js'
+import { DEFAULT_LIMITS, type Json, parseJson, type Rows, rowsOfText, stringifyJson } from '../../core/json/parse.js'
+import { bindInWorker, parseInWorker } from '../../core/long/pool.js'
+import type { SqlType } from '../../core/plan/ir.js'
+import type { Session } from '../../core/session.js'
+import { bindRows, mustRead, type RowsColumns } from '../../core/sql/bind-rows.js'
+import { Turns } from '../../core/long/turns.js'
 import { isDeepStrictEqual } from 'node:util'
 import fc, { cases } from '../kit/property.js'
 
 const ROWS = /^\/args\/objects$/
 const limits = { ...DEFAULT_LIMITS, maxValues: 1000, setting: 'http.maxJsonValues' }
+const client = { signal: new AbortController().signal }
 const here = (text: string): Json => parseJson(text, limits, ROWS)
-const there = (text: string): Promise<Json> => parseInWorker(Buffer.from(text), limits, ROWS)
+const there = (text: string): Promise<Json> => parseInWorker(Buffer.from(text), limits, ROWS, client)
 
 t.test('a body that is parsed in a worker has the same value', async (t) => {
   for (const text of [
@@ -45,7 +54,7 @@ t.test('a body that is refused in a worker has the same error', async (t) => {
     const { status, code, message, path } = expected as Record<string, unknown>
     await t.rejects(there(text), { status, code, message, path } as unknown as Error, text.slice(0, 20))
   }
-  await t.rejects(parseInWorker(Buffer.from([0x22, 0xff, 0x22]), limits, ROWS), { code: 'invalid-json' })
+  await t.rejects(parseInWorker(Buffer.from([0x22, 0xff, 0x22]), limits, ROWS, client), { code: 'invalid-json' })
 })
 
 t.test('any JSON has the same value there', async () => {
@@ -53,4 +62,116 @@ t.test('any JSON has the same value there', async () => {
     fc.asyncProperty(fc.json({ maxDepth: 6 }), async (text) => isDeepStrictEqual(await there(text), here(text))),
     { numRuns: cases(200) },
   )
+})
+
+const int: SqlType = { name: 'int4', kind: 'int4' } as SqlType
+const COLUMNS: RowsColumns = [
+  { name: 'n', type: int },
+  { name: 'list', type: { name: 'int4[]', kind: 'array', element: int } as SqlType },
+]
+
+t.test('rows that are bound in a worker have the same text, and `bind` does not read them again', async (t) => {
+  for (const text of [
+    '[{"n":1.0,"list":[1,2.0]},{"n":2,"list":null},{"other":[1.0],"n":3e1}]',
+    '[{"list":"{1,2}"},{"list":[[1],[2.0]]}]',
+  ]) {
+    const rows = rowsOfText(text, '$')
+    const expected = bindRows(rows, COLUMNS)
+    const sentRows = rowsOfText(text, '$')
+    t.equal(mustRead(sentRows, COLUMNS), true)
+    await bindInWorker(sentRows, COLUMNS, client)
+    t.equal(mustRead(sentRows, COLUMNS), false)
+    t.equal(bindRows(sentRows, COLUMNS), expected)
+  }
+})
+
+t.test('a cell that is refused in a worker has the same error', async (t) => {
+  for (const text of ['[{"n":1.5}]', '[{"n":1.0},{"list":[1,"x"]},{"list":[1,{}]}]', '[{"list":[1.0,[true]]}]']) {
+    const rows = rowsOfText(text, '$')
+    let expected: unknown
+    try {
+      bindRows(rows, COLUMNS)
+    } catch (error) {
+      expected = error
+    }
+    const { status, code, message, path } = expected as Record<string, unknown>
+    t.match(path, /^\$\.args\.objects\[/)
+    await t.rejects(bindInWorker(rows, COLUMNS, client), { status, code, message, path } as unknown as Error, text)
+  }
+})
+
+t.test('rows with different keys that were parsed in a worker are grouped there', async (t) => {
+  const both = async (text: string) => [here(text), await there(text)] as unknown as { args: { objects: Rows } }[]
+  const [one, other] = await both(`{"args":{"objects":[{"a":"${'x'.repeat(70_000)}"},{"b":[2]},{"a":3}]}}`)
+  t.same(other?.args.objects.groups('$'), one?.args.objects.groups('$'))
+  t.equal(other?.args.objects.groups('$'), other?.args.objects.groups('$'), 'once')
+  t.equal(other?.args.objects.values, one?.args.objects.values)
+  const sets = Array.from({ length: 1001 }, (_, i) => `{"k${i % 40}":1,"l${Math.floor(i / 40)}":1}`).join()
+  for (const each of await both(`{"args":{"objects":[${sets},{"k":"${'x'.repeat(70_000)}"}]}}`))
+    t.throws(() => each.args.objects.groups('$.x'), {
+      code: 'unexpected-payload',
+      path: '$.x',
+      message: /1000 different/,
+    })
+})
+
+t.test('callers take turns, and one that is gone leaves its place', async (t) => {
+  const turns = new Turns()
+  const done: string[] = []
+  const gone = new AbortController()
+  const take = async (name: string, caller: string | undefined, signal?: AbortSignal) => {
+    const end = await turns.take(caller, signal)
+    done.push(name)
+    setImmediate(end)
+  }
+  const crowd = ['a1', 'a2', 'a3', 'a4'].map((name) => take(name, 'a'))
+  const left = take('c1', 'c', gone.signal)
+  const others = [take('b1', 'b'), take('admin', undefined), take('b2', 'b')]
+  gone.abort()
+  await t.rejects(left, { code: 'client-gone' })
+  await Promise.all([...crowd, ...others])
+  t.same(done, ['a1', 'a2', 'b1', 'admin', 'a3', 'b2', 'a4'])
+})
+
+t.test('long bodies of a caller wait while others of it are in progress, those of others do not', async (t) => {
+  const held = createHeld({
+    maxAnswerBytes: 1,
+    maxAnonymousAnswerBytes: 1,
+    streamMaxAgeMs: 1,
+    streamMinBytesPerSecond: 1,
+  })
+  const started: string[] = []
+  const begin = (name: string, caller: string | undefined, bytes: number) => {
+    const res = new EventEmitter() as ServerResponse
+    const session = { role: 'user', caller } as Session
+    held.turn(session, res, bytes, 60_000).then(
+      () => started.push(name),
+      () => {},
+    )
+    return () => res.emit('close')
+  }
+  const KIB = 1024
+  const ends = [
+    begin('a1', 'a', 200 * KIB),
+    begin('a2', 'a', 50 * KIB),
+    begin('a3', 'a', 200 * KIB),
+    begin('a4', 'a', 900 * KIB),
+    begin('a5', 'a', 10),
+    begin('b1', 'b', 900 * KIB),
+    begin('admin', undefined, 900 * KIB),
+  ]
+  await nextRound()
+  t.same(started.splice(0).sort(), ['a1', 'a2', 'admin', 'b1'])
+  ends[0]?.()
+  await nextRound()
+  t.same(started.splice(0), ['a3'], 'the next one fits')
+  ends[2]?.()
+  await nextRound()
+  t.same(started.splice(0), [], 'a longer one waits for all')
+  ends[1]?.()
+  await nextRound()
+  t.same(started.splice(0), ['a4'])
+  ends[3]?.()
+  await nextRound()
+  t.same(started.splice(0), ['a5'])
 })

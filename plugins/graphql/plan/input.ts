@@ -315,6 +315,7 @@ const textOf = (value: Json): string | undefined =>
 
 /** Returns whether a value is an `Int`: a whole number in any form. */
 export const isInt = (value: Json): boolean => {
+  if (Number.isSafeInteger(value)) return true
   const text = textOf(value)
   return text !== undefined && wholeNumber(text) !== undefined
 }
