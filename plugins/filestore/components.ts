@@ -6,6 +6,7 @@ import type { FilestoreConfig } from './config.js'
 import type { Files } from './files.js'
 import type { PendingFiles } from './pending.js'
 import type { Rules } from './rules.js'
+import type { StoreHealth } from './store-health.js'
 import type { SignedUrls } from './signed-urls.js'
 import type { Uploads } from './uploads.js'
 
@@ -21,6 +22,7 @@ export interface Components {
   readonly access: Access
   readonly urls: SignedUrls
   readonly cache: BlobCache
+  readonly health: StoreHealth
 }
 
 /** What reading stored bytes needs. */

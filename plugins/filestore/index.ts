@@ -14,6 +14,7 @@ import { PendingFiles } from './pending.js'
 import { fileRoutes } from './routes.js'
 import { PLANNER, Rules } from './rules.js'
 import { assertOwners, migrations, textUsersMigration } from './schema.js'
+import { StoreHealth } from './store-health.js'
 import { startScrub } from './checking/scrub.js'
 import { filestoreService } from './service.js'
 import { SignedUrls } from './signed-urls.js'
@@ -39,11 +40,12 @@ export default definePlugin({
     const hook = options.hook && createHook(options.hook)
     host.planner(PLANNER, new URL('./plan.js', import.meta.url))
     host.formatError(errorBody)
-    const uploads = new Uploads(host, files, changes, options)
+    const health = new StoreHealth()
+    const uploads = new Uploads(host, files, changes, options, health)
     const access = new Access(options, rules, hook)
     const urls = new SignedUrls(data)
     const cache = createBlobCache(options.cacheBytes)
-    const components = { host, config: options, files, changes, uploads, pending, rules, access, urls, cache }
+    const components = { host, config: options, files, changes, uploads, pending, rules, access, urls, cache, health }
     fileRoutes(components)
     resumableUploads(components)
     host.operation('attach_file', attachFile(data, components))
@@ -56,7 +58,11 @@ export default definePlugin({
       hook?.close()
       await collector?.stop()
     })
-    host.health('store', () => host.providerProblem('storage'))
+    // The server stays ready: stored files, and what needs no files, still work.
+    host.health('store', async () => {
+      const problem = (await host.providerProblem('storage')) ?? health.problem
+      return problem && `degraded: ${problem}`
+    })
     // The start does not wait for a file system that hangs.
     host.onReady(() => {
       if (host.background) void warnOfProblem(host)

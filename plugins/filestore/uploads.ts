@@ -16,6 +16,7 @@ import { badRequest, justStored, storeFailure, TooLarge, uploadLost } from './er
 import { type Files, LEASE_SECONDS, type NewFile, type StoredBlob } from './files.js'
 import type { BufferedBody, Meter } from './meter.js'
 import { reserve } from './quota.js'
+import type { StoreHealth } from './store-health.js'
 
 /** A file that is being uploaded. */
 export interface Upload {
@@ -40,6 +41,7 @@ export class Uploads {
     private readonly files: Files,
     private readonly changes: Changes,
     private readonly config: FilestoreConfig,
+    private readonly health: StoreHealth,
   ) {}
 
   /**
@@ -53,11 +55,12 @@ export class Uploads {
     call: Call,
     guard?: Guard,
   ): Promise<readonly string[]> {
-    const { host, files, config } = this
+    const { host, files, config, health } = this
     if (call.dryRun) throw serviceError('not-supported', 'an upload cannot be a dry run', '$.headers.Prefer')
     const data = host.use('data')
     const isRepeated = await data.isKept(call)
     const store = await host.provider('storage').catch((error: unknown) => {
+      health.failed(error)
       throw storeFailure(error)
     })
     const provider = host.providerName('storage') as string
@@ -79,10 +82,12 @@ export class Uploads {
         const reservedFor = isPending ? { ...file, create: false } : file
         const reserved = await reserve({ data, files, config }, { blob, provider }, reservedFor, upload.size, call)
         lease.blobs.add(blob)
-        const written = await this.write(store, blob, upload, reserved.maxBytes, signal).catch((error: unknown) => {
-          const isQuota = error instanceof TooLarge && error.maxBytes === reserved.maxBytes
-          throw isQuota ? (reserved.quotaExceeded ?? error) : error
-        })
+        const written = await health
+          .watch(() => this.write(store, blob, upload, reserved.maxBytes, signal))
+          .catch((error: unknown) => {
+            const isQuota = error instanceof TooLarge && error.maxBytes === reserved.maxBytes
+            throw isQuota ? (reserved.quotaExceeded ?? error) : error
+          })
         if (reserved.estimated) await files.setSize(blob, written.size)
         call.keyed?.add(file.contentType, written.size, written.sha256.toString('hex'))
         stored.push({ blob, file, ...written })

@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto'
-import { open, stat, unlink } from 'node:fs/promises'
+import { open, stat, statfs, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
+/** Minimum free space, in bytes. A file without bytes fits on a disk that is full. */
+const MIN_FREE = 2 ** 20
+
 /**
- * Creates and deletes a file in a folder. If the folder does not exist, does so in the nearest one above, where it would
+ * Creates and deletes a file in a folder, and checks that the disk has room. If the folder does not exist, does so in the nearest one above, where it would
  * be created.
  * @throws Error that names the folder in the way, and its owner if that is the reason
  */
 export async function assertWritable(folder: string): Promise<void> {
   try {
     await touch(folder)
+    await assertRoom(folder)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     const above = dirname(folder)
@@ -27,6 +31,13 @@ async function touch(folder: string): Promise<void> {
   const file = await open(path, 'wx', 0o600)
   await file.close()
   await unlink(path)
+}
+
+/** Some file systems do not know their size. */
+async function assertRoom(folder: string): Promise<void> {
+  const { blocks, bsize, bavail, bfree } = await statfs(folder)
+  const free = (process.geteuid?.() === 0 ? bfree : bavail) * bsize
+  if (blocks > 0 && free < MIN_FREE) throw new Error(`no space left on device (${free} bytes)`)
 }
 
 /** Returns the folder, or the nearest one above that this user may see. */

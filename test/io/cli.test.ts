@@ -404,6 +404,11 @@ t.test('a store that cannot be written is found by check, start and readyz, and 
   t.equal((await fetch(`${server.url}/v1/file/one`, upload)).status, 200)
   await rm(join(folder, '.rowhouse'), { recursive: true })
   t.equal((await fetch(`${server.url}/v1/file/two`, upload)).status, 503, 'its folder is gone')
+  const after = await fetch(`${server.url}/readyz`, { headers: ADMIN })
+  t.equal(after.status, 200)
+  t.match(await after.json(), {
+    probes: [{}, { name: 'filestore.store', ok: true, detail: /^degraded: an upload failed \d+ s ago: ENOENT/ }],
+  })
   await writeFile(join(folder, 'rowhouse.config.json'), '{"plugins": {"filestore": false}, "dataDir": "/dev/null"}')
   t.match(await run(folder, ['check'], { env }), { code: 0 }, 'without the plugin nothing is stored')
 })

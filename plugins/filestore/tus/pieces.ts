@@ -76,13 +76,16 @@ export class PieceWriter {
 
   /** Stores a piece. Its bytes are durable when this settles. */
   async write(bytes: Readable): Promise<void> {
-    const { host, files } = this.components
-    const store = await host.provider('storage')
+    const { host, files, health } = this.components
+    const store = await host.provider('storage').catch((error: unknown) => {
+      health.failed(error)
+      throw error
+    })
     const blob = randomUUID()
     await files.reserve(blob, host.providerName('storage') as string, NO_FILE)
     this.lease.blobs.add(blob)
     try {
-      const { size } = await store.put(blob, bytes, this.lease.signal)
+      const { size } = await health.watch(() => store.put(blob, bytes, this.lease.signal))
       this.written.push({ blob, size })
     } catch (error) {
       throw this.lease.lost ?? error
