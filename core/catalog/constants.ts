@@ -1,7 +1,8 @@
 import pg, { type ClientBase } from 'pg'
 import { unexpectedPayload } from '../errors.js'
 import { operandsOf } from '../plan/boolexp.js'
-import type { BoolExp, Operand } from '../plan/ir.js'
+import { placeOf } from '../plan/encode.js'
+import type { BoolExp, Operand, SqlType } from '../plan/ir.js'
 import { bind } from '../sql/bind.js'
 import { emitConstants } from '../sql/emit.js'
 import type { CatalogData } from './catalog.js'
@@ -18,8 +19,8 @@ export interface Judged {
 }
 export const UNJUDGED: Judged = { sound: new Set(), refused: new Map() }
 
-const constantKey = ({ value, type: { schema, name, srid } }: Constant): string =>
-  JSON.stringify([schema, name, srid, value])
+const constantKey = ({ value, type: { schema, name, srid, regex } }: Constant): string =>
+  JSON.stringify([schema, name, srid, regex, value])
 
 const known = new WeakMap<BoolExp, readonly Constant[]>()
 
@@ -31,7 +32,9 @@ export function constantsIn(exp: BoolExp): readonly Constant[] {
 }
 
 export const constantsAmong = (operands: readonly Operand[]): readonly Constant[] =>
-  operands.filter((each) => each.kind === 'const' && each.value !== null && each.type.kind !== 'text') as Constant[]
+  operands.filter((each) => each.kind === 'const' && each.value !== null && !takesAnyText(each.type)) as Constant[]
+const takesAnyText = ({ kind, name, regex }: SqlType): boolean =>
+  kind === 'text' && regex === undefined && name !== 'jsonpath' && name !== 'regconfig'
 
 /** Returns the constants of the values that a permission sets. */
 export const presetsOf = ({ permission }: Permission): readonly Constant[] =>
@@ -49,11 +52,14 @@ export function constantsOf({ tables, filters }: CatalogData): readonly Constant
   return [...exps.flatMap(constantsIn), ...constantsAmong(presets)]
 }
 
-/** @throws ServiceError 400 `unexpected-payload`: one of some constants is known to be refused */
+/**
+ * @param path of the definition
+ * @throws ServiceError 400 `unexpected-payload`: one of some constants is known to be refused
+ */
 export function refuseRefused(constants: readonly Constant[], { refused }: Judged, path = '$'): void {
   for (const each of refused.size > 0 ? constants : []) {
     const reason = refused.get(constantKey(each))
-    if (reason !== undefined) throw unexpectedPayload(reason, path)
+    if (reason !== undefined) throw unexpectedPayload(reason, path + (placeOf(each)?.slice(1) ?? ''))
   }
 }
 

@@ -1,7 +1,7 @@
 import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
-import { and, arrayOf, encodeList, type Operands, planBoolExp, rootColumns } from '../plan/boolexp.js'
-import { encode, isObject } from '../plan/encode.js'
+import { and, arrayOf, type Operands, planBoolExp, rootColumns } from '../plan/boolexp.js'
+import { constantAt, isObject } from '../plan/encode.js'
 import { computedColumn, computedRelationship, needsNothing } from '../plan/fields.js'
 import { type BoolExp, type Join, type Operand, type Preset, type SqlType } from '../plan/ir.js'
 import { liftBoolExp, liftTableRef, Slots } from '../plan/lift-boolexp.js'
@@ -203,7 +203,7 @@ function definedOperands(values: readonly Json[]): Operands {
     const name = variableName(value)
     if (name === undefined) {
       if (containsVariable(value)) throw unexpectedPayload('a session variable must be the whole value', path)
-      return { kind: 'const', value: encode(value, type, path), type }
+      return constantAt(value, type, path)
     }
     checkVariable(name, takesUserId(compared) ? type : compared, path)
     return { kind: 'session', name, type }
@@ -221,7 +221,7 @@ function definedOperands(values: readonly Json[]): Operands {
       if (!Array.isArray(value)) throw parseFailed('expecting an array', path)
       const fixed = value.filter((element) => variableName(element) === undefined)
       const variables = value.flatMap((element, i) => (variableName(element) === undefined ? [] : [{ element, i }]))
-      const list: Operand = { kind: 'const', value: encodeList(fixed, type, path), type: arrayOf(type, path) }
+      const list = constantAt(fixed, arrayOf(type, path), path)
       return { list, ones: variables.map(({ element, i }) => one(element, type, at(path, i), compared)) }
     },
   }

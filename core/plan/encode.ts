@@ -1,7 +1,7 @@
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson, Rows, stringifyJson } from '../json/parse.js'
 import { geoJsonText } from './geojson.js'
-import { type Composed, isGeo, type SqlType, type TypeKind } from './ir.js'
+import { type Composed, isGeo, type Operand, type SqlType, type TypeKind } from './ir.js'
 
 /**
  * Encodes a JSON value as PostgreSQL's text for a type. Strings are accepted for any type and validated by PostgreSQL;
@@ -26,6 +26,18 @@ export function encode(value: Json, type: SqlType, path: string): string {
   else if (isObject(value) && type.kind === 'row') return stringifyJson(readable(value, type, path))
   throw parseFailed(`expecting ${expected(type)}, but found ${describe(value)}`, path)
 }
+
+type Constant = Extract<Operand, { readonly kind: 'const' }>
+const places = new WeakMap<Operand, string>()
+
+/** Returns a value of a definition. Where it is written is known until the definition is stored. */
+export function constantAt(value: Json, type: SqlType, path: string): Constant {
+  const constant: Constant = { kind: 'const', value: encode(value, type, path), type }
+  places.set(constant, path)
+  return constant
+}
+/** Returns where a constant is written, if `constantAt` made it. */
+export const placeOf = (constant: Operand): string | undefined => places.get(constant)
 
 /** Returns a value whose parts come from slots. */
 export const composedOf = (parts: Composed, values: readonly Json[]): Json =>

@@ -29,12 +29,12 @@ export {
   unsortable,
 } from './fields.js'
 export { comparesAlways } from './guard.js'
-export { behind, type Bound, reversed, type SortKey, sortKeys } from './keyset.js'
+export { behind, type Bound, nullsFirst, reversed, type SortKey, sortKeys } from './keyset.js'
 export * from './names.js'
 export * from './nested.js'
 export * from './rows.js'
 export { isPrimaryKey, VERSION, versionOf, XMIN } from './version.js'
-export { composedOf, describe, encode, encodeArray, isObject, wholeNumber } from './encode.js'
+export { composedOf, constantAt, describe, encode, encodeArray, isObject, wholeNumber } from './encode.js'
 export {
   castType,
   INT8,

@@ -54,6 +54,8 @@ export interface SqlType {
   readonly nondeterministic?: true
   /** Whether it is a LIKE pattern rather than a column's type. See `checkPattern`. */
   readonly pattern?: true
+  /** Whether it is a regular expression, or a pattern of `similar to`, rather than a column's type. */
+  readonly regex?: 'posix' | 'similar'
   /** Whether it is a part of a range to look for rather than a column's type: an element stands for its own range. */
   readonly part?: true
   /** Whether it is part of a full-text search rather than a column's type. See `checkSearch`. */
@@ -113,7 +115,8 @@ export type Operand =
   | { readonly kind: 'session'; readonly name: string; readonly type: SqlType; readonly path?: string }
   /** All session variables as a JSON object. */
   | { readonly kind: 'session_all'; readonly type: SqlType }
-  | { readonly kind: 'const'; readonly value: string | null; readonly type: SqlType }
+  /** `path`: where in the request it is written, if it is a part of it. */
+  | { readonly kind: 'const'; readonly value: string | null; readonly type: SqlType; readonly path?: string }
 
 /** JSON text, with slots in place of some values: `['{"a":', 3, '}']` */
 export type Composed = readonly (string | number)[]

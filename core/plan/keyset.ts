@@ -81,7 +81,7 @@ function beyond(each: Bound): readonly BoolExp[] {
   return each.nullable && !nullsFirst(each) ? [later, isNull(each)] : [later]
 }
 
-const nullsFirst = ({ direction, nulls }: OrderBy): boolean =>
+export const nullsFirst = ({ direction, nulls }: OrderBy): boolean =>
   nulls === undefined ? direction === 'desc' : nulls === 'first'
 
 const equal = (each: Bound): BoolExp => (each.to === undefined ? isNull(each) : compare(each, 'eq'))

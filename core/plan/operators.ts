@@ -2,7 +2,7 @@ import { type ColumnOp, type CompareOp, isGeo, isRange, type SqlType, supports, 
 
 /**
  * The right side of an operator. `same`: the column's type; `part`: that, or an element of a range; `list`: an array of
- * it; `near`: see `NearShape`; `search`: see `SearchShape`; `pattern`: a LIKE pattern.
+ * it; `near`: see `NearShape`; `search`: see `SearchShape`; `pattern`: a LIKE pattern; `regex`: a regular expression.
  */
 export type Right =
   | 'same'
@@ -12,6 +12,8 @@ export type Right =
   | 'search'
   | 'text'
   | 'pattern'
+  | 'regex'
+  | 'similar'
   | 'texts'
   | 'lquery'
   | 'lqueries'
@@ -59,12 +61,12 @@ const table = {
   nlike: { op: 'nlike', right: 'pattern', on: text },
   ilike: { op: 'ilike', right: 'pattern', on: text },
   nilike: { op: 'nilike', right: 'pattern', on: text },
-  similar: { op: 'similar', right: 'text', on: text },
-  nsimilar: { op: 'nsimilar', right: 'text', on: text },
-  regex: { op: 'regex', right: 'text', on: text },
-  iregex: { op: 'iregex', right: 'text', on: text },
-  nregex: { op: 'nregex', right: 'text', on: text },
-  niregex: { op: 'niregex', right: 'text', on: text },
+  similar: { op: 'similar', right: 'similar', on: text },
+  nsimilar: { op: 'nsimilar', right: 'similar', on: text },
+  regex: { op: 'regex', right: 'regex', on: text },
+  iregex: { op: 'iregex', right: 'regex', on: text },
+  nregex: { op: 'nregex', right: 'regex', on: text },
+  niregex: { op: 'niregex', right: 'regex', on: text },
   contains: [
     { op: 'contains', right: 'part', on: ['jsonb', 'array', ...ranges] },
     { op: 'hstore_contains', right: 'same', on: hstore },
@@ -189,6 +191,8 @@ export const FLOAT8: SqlType = { schema: 'pg_catalog', name: 'float8', kind: 'fl
 export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 
 const PATTERN: SqlType = { ...TEXT, pattern: true }
+const REGEX: SqlType = { ...TEXT, regex: 'posix' }
+const SIMILAR: SqlType = { ...TEXT, regex: 'similar' }
 const SEARCH: SqlType = { ...TEXT, search: 'query' }
 const JSON_PATH: SqlType = { schema: 'pg_catalog', name: 'jsonpath', kind: 'text' }
 export const LANGUAGE: SqlType = { schema: 'pg_catalog', name: 'regconfig', kind: 'text', search: 'language' }
@@ -217,6 +221,10 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
       return TEXT
     case 'pattern':
       return PATTERN
+    case 'regex':
+      return REGEX
+    case 'similar':
+      return SIMILAR
     case 'texts':
       return listOf(TEXT)
     case 'jsonpath':

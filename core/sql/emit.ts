@@ -1,4 +1,4 @@
-import type { Count, Field, Op, Operand, Read, Roots } from '../plan/ir.js'
+import { type Count, type Field, type Op, type Operand, operatorsIn, type Read, type Roots } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer, values } from './printer.js'
 import type { Statement } from './bind.js'
@@ -33,8 +33,27 @@ export function emit(op: Op, form: Form): readonly Statement[] {
 /** Prints a statement that parses constants, to find out whether PostgreSQL can. */
 export function emitConstants(constants: readonly Operand[]): Statement {
   const printer = new Printer()
-  const read = constants.map((constant) => printer.params.operand(constant))
+  const read = constants.map((constant) => {
+    const value = printer.params.operand(constant)
+    // PostgreSQL reads a pattern when it matches something.
+    switch (constant.type.regex) {
+      case 'posix':
+        return sql`('' operator(pg_catalog.~) ${value})`
+      case 'similar':
+        return sql`('' similar to ${value})`
+      case undefined:
+        return value
+    }
+  })
   return printer.statement(sql`select ${join(read, sql`, `)}`)
+}
+
+/** Prints whether two values of a type are equal: `select $1::numeric operator(pg_catalog.=) $2::numeric as equal`. */
+export function emitEqual(a: Operand, b: Operand): Statement {
+  const printer = new Printer()
+  const [left, right] = [printer.params.operand(a), printer.params.operand(b)]
+  const schema = ident(operatorsIn(a.type) ?? 'pg_catalog')
+  return printer.statement(sql`select (${left} operator(${schema}.=) ${right}) as equal`)
 }
 
 function emitRead(read: Read, form: Form): Statement {

@@ -17,7 +17,7 @@ import {
 } from 'rowhouse'
 import {
   type Column,
-  encode,
+  constantAt,
   encodeList,
   INT8,
   isUnder,
@@ -91,7 +91,7 @@ export class Meanings {
           types.set(place.path, Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
         }
         if (places.length > 0 || value === null || each.some(isPlaceholder)) continue
-        fixed.push({ kind: 'const', value: under(path, () => encode(value, type, here)), type })
+        fixed.push(constantAt(value, type, `${path}${here.slice(1)}`))
       }
       if (op.kind !== 'insert') continue
       const table = names.table(op.table, 'insert', path)
@@ -160,11 +160,11 @@ export class Meanings {
       under(where, () => this.tryWith(place, value, template, names))
     }
     if (use === 'rows' || use === 'count' || !type) return []
-    if (use === 'value' || use === 'text') return [{ kind: 'const', value: encode(value, type, where), type }]
+    if (use === 'value' || use === 'text') return [constantAt(value, type, where)]
     if (!Array.isArray(value)) throw serviceError('parse-failed', 'expecting an array', where)
     const elements = value.filter((element) => element !== null)
     encodeList(elements, type, where)
-    return elements.map((element) => ({ kind: 'const', value: encode(element, type, where), type }))
+    return elements.map((element) => constantAt(element, type, where))
   }
 
   private tryWith(place: ParameterPlace, value: Json, template: Template, names: Names): void {

@@ -291,8 +291,25 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'select',
       'newer',
       { columns: '*', filter: { made: 'yesterdax' } },
-      refused('unexpected-payload', /yesterdax/, '$.args.permission'),
+      refused('unexpected-payload', /yesterdax/, '$.args.permission.filter.made'),
       'typed',
+    ),
+    ...[
+      [{ owner: { $regex: '(' } }, '.owner.$regex'],
+      [{ $not: { owner: { $niregex: '[' } } }, '.$not.owner.$niregex'],
+      [{ $or: [{ b: true }, { owner: { $similar: 'a(' } }] }, '.$or[1].owner.$similar'],
+      [{ j: { $path_exists: '$[' } }, '.j.$path_exists'],
+      [{ j: { $cast: { String: { $iregex: '*' } } } }, '.j.$cast.String.$iregex'],
+      [{ owner: { $matches: { query: 'x', language: 'no_such' } } }, '.owner.$matches.language'],
+      [{ n: { $in: [1, 'x'] } }, '.n.$in'],
+    ].map(([filter, path]) =>
+      select(
+        'select',
+        'newest',
+        { columns: '*', filter: filter as object },
+        refused('unexpected-payload', /./, `$.args.permission.filter${path as string}`),
+        'odd',
+      ),
     ),
     select(
       'insert',

@@ -423,7 +423,24 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
   ],
   'param.default-checked': [
-    wrong(select({ where: { id: { $gt: param('n', 'many') } } }), 'unexpected-payload', /.*/, '$.args.template'),
+    wrong(
+      select({ where: { id: { $gt: param('n', 'many') } } }),
+      'unexpected-payload',
+      /.*/,
+      '$.args.template.args.where.id.$gt.default',
+    ),
+    wrong(
+      select({ where: { title: { $regex: param('n', '(') } } }),
+      'unexpected-payload',
+      /invalid regular expression/,
+      '$.args.template.args.where.title.$regex.default',
+    ),
+    wrong(
+      select({ where: { title: { $nsimilar: '(' } } }),
+      'unexpected-payload',
+      /invalid regular expression/,
+      '$.args.template.args.where.title.$nsimilar',
+    ),
     wrong(
       select({ where: { id: { $gt: param('n', 1.5) } } }),
       'parse-failed',
@@ -441,7 +458,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { type: 'insert', args: { table: 'note', objects: param('o', [{ nope: 1 }]) } },
       'not-exists',
       /"nope"/,
-      '$.args.template.args.objects.default',
+      '$.args.template.args.objects.default[0].nope',
     ),
     wrong(
       { type: 'update', args: { table: 'note', where: {}, $set: { n: param('n', true) } } },

@@ -165,6 +165,8 @@ const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
     Array.from({ length: random.below(4) }, () => (random.chance(5) ? null : value(random, left))),
   text: (random) => pattern(random),
   pattern: (random) => pattern(random),
+  regex: (random) => pattern(random),
+  similar: (random) => pattern(random),
   texts: (random) => Array.from({ length: random.below(3) }, () => pattern(random)),
   jsonpath: (random) =>
     random.pick(
