@@ -1,12 +1,14 @@
 import { type Catalog, type Table, tableKey } from '../catalog/catalog.js'
 import { at, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson, type Rows, rowsOf, stringifyJson } from '../json/parse.js'
-import { isObject } from '../plan/encode.js'
-import type { TableRef } from '../plan/ir.js'
+import { encode, isObject } from '../plan/encode.js'
+import { type Operand, supports, type TableRef } from '../plan/ir.js'
 import type { NestedStep } from '../plan/nested.js'
 import { namesFor, type Related } from '../plan/names.js'
 import { rowKey } from '../plan/rows.js'
 import { isAdmin, permissionRole } from '../session.js'
+import { bind } from '../sql/bind.js'
+import { emitEqual } from '../sql/emit.js'
 import type { Data } from './data.js'
 import type { Call } from './operations.js'
 
@@ -180,18 +182,19 @@ export class NestedWrite<Conflict> {
           theirs,
         )
         await this.check(remote, parents, inside, path, theirs)
-        parents.forEach((parent, i) => {
+        for (const [i, parent] of parents.entries()) {
           const { of } = entries[i] as Entry
           const target = own[of] as JsonObject
-          determined.forEach((key, number) => {
+          for (const [number, [column]] of on.entries()) {
+            const key = determined[number] as string
             const value = parent[`l${number}`] as Json
-            if (Object.hasOwn(target, key) && stringifyJson(target[key] as Json) !== stringifyJson(value)) {
+            if (Object.hasOwn(target, key) && !(await this.areEqual(table, column, target[key] as Json, value, path))) {
               const message = `the relationship "${name}" gives "${key}" another value than the row has from another relationship`
               throw this.front.invalid(message, at(place(of), name))
             }
             target[key] = value
-          })
-        })
+          }
+        }
       }
     }
     const referenced = after.flatMap(({ relationship }) => relationship.on.map(([column]) => column))
@@ -288,6 +291,19 @@ export class NestedWrite<Conflict> {
   private step(step: InsertStep<Conflict>, part: Rows | string, others: number | undefined, path: string) {
     this.count(1, path)
     return this.front.insert(step, part, others, this.call)
+  }
+
+  /** Compares values of a column. PostgreSQL knows that `1.50` and `1.5` are one number. */
+  private async areEqual(table: Table, column: string, a: Json, b: Json, path: string): Promise<boolean> {
+    if (stringifyJson(a) === stringifyJson(b)) return true
+    const type = table.columnsByName.get(column)?.type
+    if (!type || a === null || b === null || !supports(type, 'equality')) return false
+    this.count(1, path)
+    const constant = (value: Json): Operand => ({ kind: 'const', value: encode(value, type, path), type })
+    const { text, params } = emitEqual(constant(a), constant(b))
+    const client = await this.call.transaction.connection()
+    const { rows } = await client.query<{ equal: boolean }>(text, bind(params, { values: [], variables: new Map() }))
+    return rows[0]?.equal === true
   }
 
   private find(ref: TableRef, path: string): Table {

@@ -171,7 +171,7 @@ function emitLook(table: TableRef, key: RowKey, after: Afterwards, slot?: number
   const types = [...columns.map((column, i) => sql`${alias('k', i)} ${column.type}`), sql`fresh bool`]
   const written = printer.params.place({ kind: 'written', slot })
   const keys = sql`rows from (pg_catalog.json_to_recordset(${written}::json) as (${join(types, sql`, `)})) with ordinality as k(${join(names, sql`, `)}, ord)`
-  const on = columns.map((column, i) => sql`${t}.${column.name} = k.${alias('k', i)}`)
+  const on = foundBy(key, t, sql`k`)
   const seen = rowsWritten(printer, t, after, sql`k.fresh`)
   const only = key.kind === 'columns' && key.only ? sql`only ` : sql``
   const rows = sql`select ${join(seen.expressions, sql`, `)} from k join ${only}${tableText(table)} ${t} on ${join(on, sql` and `)} order by k.ord`
@@ -324,7 +324,7 @@ function belongs({ slot, table, key, on, types, links }: Within, printer: Printe
   }
   const keys = keyColumns(key)
   const outer = printer.alias()
-  const found = keys.map(({ name }, i) => sql`${outer}.${name} = p.${alias('k', i)}`)
+  const found = foundBy(key, outer, sql`p`)
   const all = [...keys.map(({ type }, i) => sql`${alias('k', i)} ${type}`), ...columns]
   const rows = sql`pg_catalog.json_to_recordset(${written}::json) as p(${join(all, sql`, `)}) join ${tableText(table)} ${outer} on ${join(found, sql` and `)}`
   return sql`exists (select 1 from ${rows} where ${join([...joined, printer.linked(links, outer, t)], sql` and `)})`
@@ -473,6 +473,18 @@ function onConflict(conflict: OnConflict, printer: Printer, t: Sql): Sql {
   if (conflict.action === 'ignore' || set.length === 0) return sql` on conflict${target} do nothing`
   const where = printer.where([printer.condition(conflict.where, t)])
   return sql` on conflict${target} do update set ${join(set, sql`, `)}${where}`
+}
+
+/**
+ * Prints how the row `t` is found by the key `k` of a row that was written. A trigger may have changed the row since, so that it is in
+ * another place: `currtid2` follows its versions.
+ */
+function foundBy(key: RowKey, t: Sql, k: Sql): readonly Sql[] {
+  return keyColumns(key).map(({ name }, i) => {
+    const value = sql`${k}.${alias('k', i)}`
+    if (key.kind !== 'place' || i > 0) return sql`${t}.${name} = ${value}`
+    return sql`${t}.${name} = pg_catalog.currtid2(${k}.${alias('k', 1)}::pg_catalog.regclass::text, ${value})`
+  })
 }
 
 function keyColumns(key: RowKey): readonly { readonly name: Sql; readonly type: Sql }[] {

@@ -34,6 +34,49 @@ tap.test('writes where PostgreSQL has its own ideas', async (t) => {
     t.same(await server.must('count', { table: 'child' }), { count: 0 })
   })
 
+  await t.test('a row without a key that a trigger has changed is checked, returned and related', async (t) => {
+    const own = { table: 'child', objects: [{ pid: 1, note: 'y' }] }
+    t.same((await server.query('insert', own, user)).body, { affected_rows: 1 })
+    const returning = ['note', 'n', { name: 'parent', columns: ['owner'] }]
+    const made = { note: 'z', n: 1, parent: { owner: 2 } }
+    const object = { note: 'z', parent: { data: { id: 3, owner: 2 } } }
+    t.same(await server.must('insert', { table: 'child', objects: [{ pid: 2, note: 'z' }], returning }), {
+      affected_rows: 1,
+      returning: [made],
+    })
+    t.same(await server.must('insert', { table: 'child', objects: [{ ...object, note: 'v' }], returning }), {
+      affected_rows: 2,
+      returning: [{ ...made, note: 'v' }],
+    })
+  })
+
+  await t.test('values that two relationships give a row are compared by their type', async (t) => {
+    await sql(`create schema other; create extension if not exists citext schema other;
+      create table price (n numeric, name other.citext, unique (n, name), id int primary key);
+      create table cost (n numeric, name other.citext, unique (n, name), id int primary key);
+      create table sale (id int primary key, n numeric, name other.citext)`)
+    await track('price', 'cost', 'sale')
+    for (const name of ['price', 'cost']) {
+      const manual = { remote_table: name, column_mapping: { n: 'n', name: 'name' } }
+      const using = { manual_configuration: manual }
+      await server.must('create_object_relationship', { table: 'sale', name, using })
+    }
+    const add = (id: number, price: string, cost: string) =>
+      server.raw(`{"type": "insert", "args": {"table": "sale", "objects": [
+        {"id": ${id}, "price": {"data": {"id": ${id}, ${price}}}, "cost": {"data": {"id": ${id}, ${cost}}}}]}}`)
+    for (const [i, [price, cost]] of [
+      ['"n": 1.50, "name": "a"', '"n": 1.5, "name": "a"'],
+      ['"n": -0, "name": "a"', '"n": 0.00, "name": "a"'],
+      ['"n": "NaN", "name": "a"', '"n": "NaN", "name": "A"'],
+    ].entries()) {
+      t.match(await add(i, price as string, cost as string), { status: 200, body: { affected_rows: 3 } })
+    }
+    t.match(await add(9, '"n": 1.50, "name": "b"', '"n": 1.51, "name": "b"'), {
+      status: 400,
+      body: { path: '$.args.objects[0].cost', error: /another value/ },
+    })
+  })
+
   await t.test('a default does not decide about the type of the values beside it', async (t) => {
     await sql(
       'create table num (b int, code bigint default (random() * 1000000), n numeric default random(), t text default 5)',
