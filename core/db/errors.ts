@@ -86,8 +86,9 @@ function unreadable(error: pg.DatabaseError, params: readonly Param[]): Given | 
   return isGiven(param) ? param : undefined
 }
 
-type Given = Extract<Param, { readonly kind: 'value' | 'composed' }>
-const isGiven = (param: Param | undefined): param is Given => param?.kind === 'value' || param?.kind === 'composed'
+type Given = Extract<Param, { readonly kind: 'value' | 'composed' | 'const' }> & { readonly path: string }
+const isGiven = (param: Param | undefined): param is Given =>
+  (param?.kind === 'value' || param?.kind === 'composed' || param?.kind === 'const') && param.path !== undefined
 
 function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
   const param = unreadable(error, params)

@@ -194,10 +194,7 @@ export class Arguments {
     if (geo) throw invalid(`a cursor cannot continue an order by type ${geo.type.name}`, `${path}.args.order_by`)
     if (keys.length > MAX_KEYS)
       throw invalid(`rows may be sorted by at most ${MAX_KEYS} columns`, `${path}.args.order_by`)
-    const order = fingerprint(
-      table,
-      keys.map(({ by }) => by),
-    )
+    const order = fingerprint(table, keys)
     const start = after && this.bounds(after, keys, order, `${path}.args.after`)
     const end = before && this.bounds(before, keys, order, `${path}.args.before`)
     const beyond = start ? behind(start) : end ? behind(reversed(end)) : TRUE
@@ -241,7 +238,7 @@ export class Arguments {
     const literal = input?.kind === 'literal' && typeof input.value === 'string' ? readOpaque(input.value) : undefined
     const values = literal?.values.map(
       (value) => (type: SqlType, path: string) =>
-        value === null ? undefined : ({ kind: 'const', value: encode(value, type, path), type } as const),
+        value === null ? undefined : ({ kind: 'const', value: encode(value, type, path), type, path } as const),
     )
     return literal && values && { ...literal, values }
   }
@@ -270,7 +267,7 @@ export class Arguments {
     if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type, path }
     const parts = jsonParts(input, path)
     if (parts.some((part) => typeof part === 'number')) return { kind: 'composed', parts, type, path }
-    return { kind: 'const', value: encode(composedOf(parts, []), type, path), type }
+    return { kind: 'const', value: encode(composedOf(parts, []), type, path), type, path }
   }
 
   where(input: Input | undefined, table: Table, path: string): BoolExp {

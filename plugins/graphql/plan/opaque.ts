@@ -1,4 +1,4 @@
-import { type Json, type OrderTarget, parseJson, type TableRef } from 'rowhouse/plan'
+import { type Json, nullsFirst, type OrderBy, parseJson, type TableRef } from 'rowhouse/plan'
 
 /**
  * What a global id or a cursor says. A global id is `[1, "public", "author", 7]`, with the table and the values of its
@@ -36,9 +36,13 @@ function parsed(text: string): Json | undefined {
  * Returns a short text for a list and its order, so that a cursor of another one is noticed. The slots of variables are
  * not part of it, because they depend on which other variables have a value.
  */
-export function fingerprint({ schema, name }: TableRef, order: readonly OrderTarget[]): string {
+export function fingerprint({ schema, name }: TableRef, order: readonly OrderBy[]): string {
   let hash = 0
-  const text = JSON.stringify([schema, name, order], (key, value: unknown) => (key === 'slot' ? undefined : value))
+  const keys = order.map((each) => {
+    const isUsual = each.direction !== 'desc' && !nullsFirst(each)
+    return isUsual ? each.by : [each.by, each.direction === 'desc', nullsFirst(each)]
+  })
+  const text = JSON.stringify([schema, name, keys], (key, value: unknown) => (key === 'slot' ? undefined : value))
   for (const byte of Buffer.from(text)) hash = (Math.imul(hash, 31) + byte) | 0
   return (hash >>> 0).toString(36)
 }

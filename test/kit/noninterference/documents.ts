@@ -86,7 +86,7 @@ class Writer {
     const [distinct, other] = random.chance(25) ? this.order(table) : ['', undefined]
     const cursor = () => {
       const sorted = column && column.name !== 'id' ? [column.name, 'id'] : ['id']
-      const by = sorted.map((each) => ({ kind: 'column', column: each }) as const)
+      const by = sorted.map((each) => ({ by: { kind: 'column', column: each } }) as const)
       const value = column ? (random.chance(15) ? null : rightSide(random, 'eq', column)) : undefined
       const values = sorted.length > 1 ? [value as Json, anyId(random)] : [anyId(random)]
       return base64([fingerprint({ schema: 'public', name: table.name }, by), ...values])
