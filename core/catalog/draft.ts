@@ -223,15 +223,18 @@ export class Draft implements Tables {
 
   /** Returns the columns. Those with a foreign key to an enum table have its values. */
   private enumColumns({ columns, foreignKeys }: DatabaseTable): DatabaseTable['columns'] {
-    const enums = new Map<string, Pick<SqlType, 'enumTable' | 'labels'>>()
+    const enums = new Map<string, Pick<SqlType, 'enumTable' | 'labels' | 'labelComments'>>()
     for (const { table, columns: own, remoteColumns } of foreignKeys) {
       const key = tableKey(table)
       this.used(key)
       const [tracked, remote] = [this.metadata.tables.get(key), this.found.get(key)]
       if (own.length !== 1 || !tracked?.isEnum || !remote || enumProblem(remote)) continue
       if (remote.primaryKey[0] !== remoteColumns[0]) continue
-      const labels = remote.enumValues?.map(({ value }) => value)
-      enums.set(own[0] as string, { enumTable: typeName(tracked), labels })
+      const { enumValues = [] } = remote
+      const labels = enumValues.map(({ value }) => value)
+      const labelComments = enumValues.flatMap(({ value, comment }) => (comment ? [[value, comment] as const] : []))
+      const comments = labelComments.length > 0 ? { labelComments } : {}
+      enums.set(own[0] as string, { enumTable: typeName(tracked), labels, ...comments })
     }
     if (enums.size === 0) return columns
     return columns.map((column) => ({ ...column, type: { ...column.type, ...enums.get(column.name) } }))

@@ -46,6 +46,8 @@ export interface SqlType {
   readonly enum?: true
   /** Values of an enum, in order, or those of an enum table. */
   readonly labels?: readonly string[]
+  /** Comments on values of an enum table, where there are any. */
+  readonly labelComments?: readonly (readonly [label: string, comment: string])[]
   /** Names of labels in requests and answers, where they have others. */
   readonly labelNames?: readonly (readonly [name: string, label: string])[]
   /** Name of the enum table in GraphQL that a column references. */

@@ -34,7 +34,8 @@ const PROMISES = {
   'enum.not-names': 'an enum with values that are not names in GraphQL is a scalar',
   'enum.written': 'enums are inserted, updated and keys',
   'enum.added': 'a value that run_sql adds is one in the next request',
-  'enum-table.values': 'the rows of an enum table are the values of the columns that reference it, for every role',
+  'enum-table.values':
+    'the rows of an enum table are the values of the columns that reference it, with their comments, for every role',
   'enum-table.query': 'its values are compared, written and variables',
   'enum-table.wrong': 'another value is refused in a document, and by the foreign key in a variable',
   'enum-table.reload': 'new rows are values after reload_metadata and run_sql',
@@ -554,7 +555,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
   'enum-table.values': async (t, server) => {
     for (const as of [undefined, ANN]) {
       const type = (await schemaOf(t, server, as)).getType('color_enum')
-      t.same(isEnumType(type) && type.getValues().map(({ name }) => name), ['blue', 'red'])
+      const values = isEnumType(type) ? type.getValues() : []
+      const described = values.map(({ name, description }) => [name, description ?? null])
+      t.same(described, [
+        ['blue', null],
+        ['red', 'warm'],
+      ])
     }
   },
   'enum-table.query': [

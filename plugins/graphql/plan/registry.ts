@@ -51,8 +51,16 @@ export function typed<T>(types: Readonly<Record<string, T | undefined>>): Record
 type Leaf = GraphQLScalarType | GraphQLEnumType
 
 /** Creates an enum whose values are data. Also accepts a string in a document, which a scalar would accept. */
-function dataEnum(name: string, values: readonly string[]): GraphQLEnumType {
-  const each = Object.fromEntries(values.map((value) => [value, {}]))
+function dataEnum(
+  name: string,
+  values: readonly string[],
+  { labelComments = [], labelNames }: SqlType,
+): GraphQLEnumType {
+  const comments = new Map(labelComments)
+  const labels = new Map(labelNames)
+  const each = Object.fromEntries(
+    values.map((value) => [value, { description: comments.get(labels.get(value) ?? value) }]),
+  )
   const type = new GraphQLEnumType({ name, values: each, extensions: { data: true } })
   const { parseLiteral } = type
   type.parseLiteral = (node, variables) =>
@@ -137,7 +145,9 @@ export class Registry {
     while (this.exposed.isTaken(name)) name += '_scalar'
     const values = this.exposed.valuesOf(type)
     const extensions = { isText: type.kind === 'text' }
-    return this.once<Leaf>(name, () => (values ? dataEnum(name, values) : new GraphQLScalarType({ name, extensions })))
+    return this.once<Leaf>(name, () =>
+      values ? dataEnum(name, values, type) : new GraphQLScalarType({ name, extensions }),
+    )
   }
 
   /** Returns the name of a type of a table. */
