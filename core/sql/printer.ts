@@ -80,14 +80,17 @@ export class Printer {
     const order = rows.orderBy.map((each) =>
       isDistinct(each) ? ordered(masked.value((each.by as ColumnRef).column), each) : this.order(each, t),
     )
+    // PostgreSQL has no `select distinct on (...)` without columns.
+    const isEmpty = distinct !== undefined && selected === ''
     const parts = [
-      sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${selected}`,
+      sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${isEmpty ? sql`1` : selected}`,
       sql` from ${from}${masked.from}${this.where(where)}`,
       order.length ? sql` order by ${join(order, sql`, `)}` : sql``,
       limit(),
       rows.offset ? sql` offset ${this.params.operand(rows.offset)}` : sql``,
     ]
-    return join(parts, sql``)
+    const text = join(parts, sql``)
+    return isEmpty ? sql`select from (${text}) ${this.alias()}` : text
   }
 
   private matching(rows: List, t: Sql, outer: Outer | undefined): readonly Sql[] {

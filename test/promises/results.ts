@@ -97,6 +97,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'distinct.unordered': async (t, server) => {
     const rows: { m: number }[] = await server.must('select', { table: 'thing', columns: ['m'], distinct_on: ['m'] })
     t.strictSame(rows.map(({ m }) => m).toSorted(), [1, 3])
+    t.strictSame(await server.must('select', { table: 'thing', columns: [], distinct_on: ['m'] }), [{}, {}])
   },
   'distinct.relationship': [
     query(
