@@ -153,7 +153,11 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
   if (operation.operation === 'mutation' && exposed(names, dialect).mutation.size === 0) {
     throw located(invalid('no mutations exist', '$.query'), operation)
   }
-  const schema = buildSchema(names, dialect, (name) => known.has(name))
+  const keep = (name: string) => known.has(name)
+  let schema = buildSchema(names, dialect, keep)
+  // A variable within the literal of a document may have a type that nothing else in the document has.
+  const others = typesOfVariables(document).filter((name) => !schema.getType(name))
+  if (others.length > 0) schema = buildSchema(names, dialect, keep, new Set(others))
   const errors = validate(schema, document.ast, rules(document), { maxErrors: 10 })
   if (errors.length > 0) return { failed: errors.map((error) => failure(error, operation, dialect)) }
   const roots = rootFields(document)
@@ -165,6 +169,14 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
     introspects,
     roots: operation.operation === 'mutation' ? mutationRoots(document, names, dialect) : [],
   }
+}
+
+function typesOfVariables({ operation }: Document): readonly string[] {
+  return (operation.variableDefinitions ?? []).map(({ type }) => {
+    let named: TypeNode = type
+    while (named.kind !== Kind.NAMED_TYPE) named = named.type
+    return named.name.value
+  })
 }
 
 /** Variables may be unused if the document has operations that are not run. */

@@ -150,6 +150,16 @@ export class Registry {
     )
   }
 
+  /** Returns the scalars and enums of columns that have one of these names. */
+  scalarsNamed(wanted: ReadonlySet<string>): readonly Leaf[] {
+    if (wanted.size === 0) return []
+    const tables = [...this.exposed.tables].map(([, table]) => table)
+    const all = tables.flatMap((table) =>
+      this.allColumns(table).map(({ type }) => this.scalar(this.isList(type) ? type.element : type)),
+    )
+    return [...new Set(all)].filter(({ name }) => wanted.has(name))
+  }
+
   /** Returns the name of a type of a table. */
   nameOf(table: Table, suffix = ''): string {
     return `${this.exposed.nameOf(table)}${typeEnd(suffix, this.isCamel)}`

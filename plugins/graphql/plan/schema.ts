@@ -36,14 +36,17 @@ type Fields = Record<string, FieldConfig>
  * Builds the schema that a role sees in a dialect.
  * @param keep returns whether to include a name. Without the names that a document does not contain, a schema of 1,000
  *   tables is as small as the document, and validates it just as the whole schema would.
+ * @param scalars names of scalars and enums to include although no kept name has them
  */
 export function buildSchema(
   names: Names,
   dialect: Dialect,
   keep: (name: string) => boolean = () => true,
+  scalars: ReadonlySet<string> = new Set(),
 ): GraphQLSchema {
   const { query, mutation, tables, isNode } = exposed(names, dialect)
-  const outputs = new SchemaOutputs(new Registry(names, dialect, exposed(names, dialect), keep))
+  const registry = new Registry(names, dialect, exposed(names, dialect), keep)
+  const outputs = new SchemaOutputs(registry)
   // Only fragments name the types of nodes.
   const nodes = dialect === 'relay' ? [...tables].filter(([name, table]) => keep(name) && isNode(table)) : undefined
   const root = (name: string, fields: ReadonlyMap<string, RootField>, more: Fields = {}) =>
@@ -63,7 +66,7 @@ export function buildSchema(
   })
   return new GraphQLSchema({
     query: query.size > 0 ? root('query_root', query, nodes && outputs.node()) : empty,
-    types: nodes?.map(([, table]) => outputs.row(table)),
+    types: [...(nodes ?? []).map(([, table]) => outputs.row(table)), ...registry.scalarsNamed(scalars)],
     mutation: mutation.size > 0 ? root('mutation_root', mutation) : undefined,
     directives: dialect === 'alpha' ? undefined : [...specifiedDirectives, CACHED],
     assumeValid: true,
