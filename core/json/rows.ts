@@ -91,7 +91,7 @@ export interface RowsGroup {
   /** Keys in the order of `columns`. */
   readonly keys: readonly string[]
   /** Indexes of these rows in the whole array, ascending. */
-  readonly indices: readonly number[]
+  readonly indices: ArrayLike<number>
   readonly rows: Rows
 }
 

@@ -47,7 +47,10 @@ export const sentRows = ({ source, count, columns, values }: Rows, groups?: Sent
 function groupsOf(rows: Rows): SentGroups | undefined {
   if (rows.uniform || rows.source.length <= LONG) return undefined
   try {
-    return rows.groups('$').map((each) => ({ ...each, rows: sentRows(each.rows) }))
+    // Typed arrays are sent many times as fast.
+    return rows.groups('$').map(({ keys, indices, rows: part }) => {
+      return { keys, indices: Uint32Array.from(indices), rows: sentRows(part) }
+    })
   } catch (error) {
     if (error instanceof ServiceError) return 'many'
     throw error

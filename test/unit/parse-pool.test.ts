@@ -103,7 +103,9 @@ t.test('a cell that is refused in a worker has the same error', async (t) => {
 t.test('rows with different keys that were parsed in a worker are grouped there', async (t) => {
   const both = async (text: string) => [here(text), await there(text)] as unknown as { args: { objects: Rows } }[]
   const [one, other] = await both(`{"args":{"objects":[{"a":"${'x'.repeat(70_000)}"},{"b":[2]},{"a":3}]}}`)
-  t.same(other?.args.objects.groups('$'), one?.args.objects.groups('$'))
+  const plain = (rows: Rows | undefined) =>
+    rows?.groups('$').map((each) => ({ ...each, indices: Array.from(each.indices) }))
+  t.same(plain(other?.args.objects), plain(one?.args.objects))
   t.equal(other?.args.objects.groups('$'), other?.args.objects.groups('$'), 'once')
   t.equal(other?.args.objects.values, one?.args.objects.values)
   const sets = Array.from({ length: 1001 }, (_, i) => `{"k${i % 40}":1,"l${Math.floor(i / 40)}":1}`).join()

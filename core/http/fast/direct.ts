@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type Router from '@koa/router'
 import type { Answer, BytesAnswer, TextAnswer } from '../../answer.js'
 import type { Exchange, Handler } from '../exchange.js'
+import { LONG } from '../../json/rows.js'
 import { isChunked } from '../body.js'
 import { JSON_TYPE } from '../respond.js'
 import type { PluginRoutes } from '../router.js'
@@ -192,6 +193,9 @@ const isBodiless = ({ status }: { readonly status?: number }): boolean =>
 /** Maximum size of a body that is sent in one piece with its headers, in bytes. */
 const SMALL = 4096
 
+/** Returns the bytes of a long text, which Node would encode twice: to measure it, and to send it. */
+const encodedOnce = (text: string): string | Buffer => (text.length > LONG ? Buffer.from(text) : text)
+
 /** Sends a complete response. @returns the size of its body in bytes */
 function sendDirectly(
   res: ServerResponse,
@@ -200,7 +204,7 @@ function sendDirectly(
   more: readonly string[],
 ): number {
   if (state.timing?.hasSteps) res.setHeader('Server-Timing', String(state.timing))
-  const whole = answer.kind === 'text' ? answer.text : answer.bytes
+  const whole = answer.kind === 'text' ? encodedOnce(answer.text) : answer.bytes
   const bytes = Buffer.byteLength(whole)
   const own = res.getHeaderNames()
   const defaults =

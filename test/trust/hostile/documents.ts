@@ -214,6 +214,14 @@ export const DOCUMENTS: readonly Kind[] = [
       }),
     'refused',
   ),
+  {
+    ...modern('8,000 rows in a variable', () => '', 'refused'),
+    as: ['customer'],
+    body: () =>
+      given('mutation ($rows: [review_insert_input!]!) { insert_review(objects: $rows) { affected_rows } }', {
+        rows: Array.from({ length: 8000 }, (_, i) => ({ product_id: i, stars: i === 7999 ? true : 1 })),
+      }),
+  },
   modern('900 variables that nobody declared', () =>
     given('{ product(limit: 1) { id } }', Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`v${i}`, i]))),
   ),

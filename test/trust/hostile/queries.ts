@@ -2,6 +2,13 @@ import { type Kind, nested, NONCE, times } from './kind.js'
 
 const MIB = 1048576
 
+const KNOWN = '{"type":"select","args":{"table":"product","columns":["id"],"limit":1}}'
+const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+const FORGED = `${part({ alg: 'HS256' })}.${part({ exp: 2e9, x: 'y'.repeat(5600) })}.${part(['forged'])}`
+
+/** An insert into a table where a customer may insert. */
+const reviews = (rows: string): string => `{"type":"insert","args":{"table":"review","objects":[${rows}]}}`
+
 /** Requests to the JSON query API that try to cost more than they should, against the sample shop. */
 export const QUERIES: readonly Kind[] = [
   // JSON itself
@@ -134,11 +141,71 @@ export const QUERIES: readonly Kind[] = [
       `{"type":"insert","args":{"table":"product","objects":[${times(50_000, (i) => `{"k${i % 990}":${i},"l${i % 7}":0},`)}{}]}}`,
     'refused',
   ),
+  query(
+    '9 MiB of rows with whole numbers such as 1.0',
+    () => reviews(`${times(280_000, '{"product_id":1.0,"stars":5.0},')}{"product_id":1,"stars":1.5}`),
+    'refused',
+    ['customer'],
+  ),
+  query(
+    '60 KiB of rows with whole numbers such as 1.0',
+    () => reviews(`${times(1900, '{"product_id":1.0,"stars":5.0},')}{"product_id":1,"stars":1.5}`),
+    'refused',
+    ['customer'],
+  ),
+  query(
+    '9 MiB of rows with different keys',
+    () => reviews(`${times(300_000, '{"stars":1},{"body":"not"},')}{"stars":true}`),
+    'refused',
+    ['customer'],
+  ),
+  query(
+    '9 MiB of rows with rows of relationships',
+    () =>
+      `{"type":"insert","args":{"table":"orders","objects":[${times(250_000, '{"items":{"data":[{"quantity":1}]}},')}{"note":1}]}}`,
+    'refused',
+    ['customer'],
+  ),
+  query(
+    'a bulk with references in 9 MiB of rows',
+    () =>
+      `{"type":"bulk","args":[{"as":"a","type":"count","args":{"table":"product"}},{"type":"insert","args":{"table":"review","objects":[${times(250_000, '{"stars":{"$ref":"a.count"}},')}{}]}}]}`,
+    'refused',
+    ['customer'],
+  ),
+  query('1,300 empty lists, read in the main thread', () => `[${times(1300, '[],')}[]]`, 'refused'),
+  query('21,000 empty lists, read in the main thread', () => `[${times(21_000, '[],')}[]]`, 'refused'),
+  query(
+    'a bulk of 900 empty bulks',
+    () => `{"type":"bulk","args":[${times(899, '{"type":"bulk","args":[]},')}{"type":"bulk","args":[]}]}`,
+  ),
+
+  // Headers
+  withHeader('an Accept of 900 types', 'accept', `application/json, ${times(900, (i) => `a/b${i};q=0.1, `)}a/b`),
+  withHeader(
+    '1,500 cookies',
+    'cookie',
+    times(1500, (i) => `c${i}=1; `),
+  ),
+  withHeader('If-None-Match with 900 tags', 'if-none-match', times(900, '"abcd", ')),
+  withHeader('a Prefer of 3,000 parts', 'prefer', times(3000, 'a=b,')),
+  {
+    ...query('a token of 8 KiB with a wrong signature', () => KNOWN, 'refused', ['anonymous']),
+    headers: { authorization: `Bearer ${FORGED}` },
+  },
+  {
+    ...query('a guess of the secret', () => KNOWN, 'refused', ['anonymous']),
+    headers: { 'x-service-admin-secret': `guess ${NONCE}` },
+  },
   query('types that JavaScript knows', () => '{"type":"constructor","args":{"__proto__":{"a":1}}}', 'refused'),
 ]
 
 /** A known read with a long answer. */
 const LONG = '{"type":"select","args":{"table":"review","columns":["*"],"limit":900}}'
+
+function withHeader(name: string, header: string, value: string): Kind {
+  return { ...query(name, () => KNOWN), headers: { [header]: value } }
+}
 
 function query(
   name: string,
