@@ -37,6 +37,7 @@ const PROMISES = {
   'update.twice': 'a column is assigned once',
   'update.required': 'where is required, and {} is every row',
   'update.variable': 'operators may come as variables',
+  'update.within': 'a literal may contain variables of all types that the schema has',
   'delete.rows': 'delete_t deletes the rows of its condition and returns them',
   'delete.by-key': 'delete_t_by_pk deletes one row, and is null if it does not exist',
   'delete.required': 'where is required, and null in it is refused',
@@ -75,7 +76,7 @@ const PROMISES = {
 
 const SQL = `
 create table writer (id serial primary key, name text not null unique, age int);
-create table book (id serial primary key, title text not null unique, writer_id int not null references writer);
+create table book (id serial primary key, title text not null unique, writer_id int not null references writer, due date);
 create table tag (book_id int not null references book, name text not null, primary key (book_id, name));
 create view noted as select id, body from note;
 create table strict (id int primary key, name text not null, pet_id int references pet, check (id > 0));`
@@ -500,6 +501,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ask('mutation ($x: Int) { update_note(where: {id: {_eq: $x}}, _set: {n: 1}) { affected_rows } }', invalid(/null/)),
     unchanged,
     write('update_note(where: {}, _set: {n: 1}) { affected_rows }', { update_note: affected(2) }),
+  ],
+  'update.within': [
+    reset,
+    ask(
+      'mutation ($d: date!, $n: Int) { update_note(where: {id: {_eq: 1}}, _set: {data: {day: $d, list: [$n, null]}}) { returning { data } } }',
+      data({ update_note: { returning: [{ data: { day: '2030-01-02', list: [7, null] } }] } }),
+      { variables: { d: '2030-01-02', n: 7 } },
+    ),
   ],
   'update.variable': [
     reset,
