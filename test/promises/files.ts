@@ -908,6 +908,7 @@ export const files = area('files', {
         404: ['get.missing', 'delete.missing'],
         409: ['key.other', 'key.in-progress'],
         412: ['read.if-match', 'write.if-match'],
+        415: ['body.whole'],
       },
       Configuration: {
         '`maxBytes`': 'size.limit',
