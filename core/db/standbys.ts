@@ -63,6 +63,9 @@ interface Sample {
 
 const UNCHECKED = 'it was not checked yet'
 const BEHIND = 'it is behind'
+const CATCHES_UP = 'it has not caught up with the primary'
+/** What passes, and may come and go. */
+const ofLag = (state: string | undefined): boolean => state === BEHIND || state === CATCHES_UP
 /** Time for which a standby must be behind, or no longer be, before the log says so. */
 const STEADY_MS = 1000
 
@@ -112,7 +115,7 @@ class Standby {
 const lossOf = ({ hasLost, follows, goal }: Standby): string | undefined => {
   if (hasLost) return 'it has commits that the primary lost'
   if (follows) return undefined
-  return goal === undefined ? UNCHECKED : 'it has not caught up with the primary'
+  return goal === undefined ? UNCHECKED : CATCHES_UP
 }
 
 /** @returns undefined without standbys */
@@ -174,8 +177,7 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
     const now = performance.now()
     if (state !== standby.state) [standby.state, standby.since] = [state, now]
     if (state === standby.logged) return
-    const isOfLag = state === BEHIND || standby.logged === BEHIND
-    if (isOfLag && now - standby.since < STEADY_MS) return
+    if ((ofLag(state) || ofLag(standby.logged)) && now - standby.since < STEADY_MS) return
     standby.logged = state
     if (state === undefined) log.info({ standby: standby.name }, 'the standby can be used')
     else log.warn({ standby: standby.name, error: problemOf(standby) }, 'the standby cannot be used')

@@ -20,10 +20,7 @@ t.test('servers of tests copy a database that has all migrations, and run none',
   const [plain, full] = await Promise.all(
     servers.map(({ databaseUrl }) => rowsOf<{ owner: string }>(databaseUrl, record)),
   )
-  t.same(
-    plain?.map(({ owner }) => owner),
-    ['console', 'core', 'filestore', 'notify', 'notify'],
-  )
+  t.same([...new Set(plain?.map(({ owner }) => owner))], ['console', 'core', 'filestore', 'notify'])
   t.same(full, plain, 'with the times of the template')
 })
 

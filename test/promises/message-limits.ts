@@ -6,6 +6,7 @@ import { Outbox } from '../../plugins/notify/outbox.js'
 import { rowsOf } from '../kit/database.js'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
 import { patience } from '../kit/patience.js'
+import { until } from '../kit/until.js'
 import { area, type Case } from '../kit/promises.js'
 import { sendError } from '../kit/sender.js'
 import { type Answered, testServer } from '../kit/server.js'
@@ -267,5 +268,7 @@ async function start(t: Test): Promise<Limited> {
   const signals: AbortSignal[] = []
   server.email.answers.push((_, signal) => (signals.push(signal), new Promise<never>(() => {})))
   // It takes a second, in which the other promises are proved.
-  return { ...server, signals, unanswered: server.send('email', MAIL) }
+  const unanswered = server.send('email', MAIL)
+  await until('its provider has it', async () => signals.length === 1)
+  return { ...server, signals, unanswered }
 }
