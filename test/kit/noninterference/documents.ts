@@ -202,7 +202,9 @@ class Writer {
     if (!this.has(tableOf('note'), 'id', 'select') && random.chance(95)) return writes ? this.mutation() : this.root()
     const some = Object.entries(FUNCTIONS).filter(
       ([, { reads, writes: mayWrite = false }]) =>
-        mayWrite === writes && (reads === undefined || this.has(tableOf('note'), reads, 'select')),
+        mayWrite === writes &&
+        (reads === undefined ||
+          (this.has(tableOf('note'), reads, 'select') && !this.asker.era.hidden['note']?.includes(reads))),
     )
     const [name, { args }] = random.pick(some)
     const table = tableOf('note')

@@ -184,7 +184,10 @@ function generateCall(generator: Generator, asker: Asker): Query {
   const { random } = generator
   const note = tableOf('note')
   const granted = grantsOf(asker.era, asker.role, 'note').select?.columns ?? []
-  const tracked = Object.entries(FUNCTIONS).filter(([, { reads }]) => reads === undefined || granted.includes(reads))
+  const masked = asker.era.hidden['note'] ?? []
+  const tracked = Object.entries(FUNCTIONS).filter(
+    ([, { reads }]) => reads === undefined || (granted.includes(reads) && !masked.includes(reads)),
+  )
   const isPlain = random.chance(40)
   const [name, { args, writes = false }] = random.pick(isPlain ? Object.entries(PLAIN_FUNCTIONS) : tracked)
   const given: Json =

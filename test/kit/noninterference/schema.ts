@@ -294,7 +294,7 @@ create function "${secret}"(n int) returns table (part text, place bigint) langu
 }
 interface TrackedFunction {
   readonly args: 'none' | 'word' | 'n'
-  /** A column that tells, by its values, which rows there are: only a role that may select it asks. */
+  /** A column that tells, by its values, which rows there are: only a role that sees it in all rows asks. */
   readonly reads?: string
   readonly writes?: true
 }
