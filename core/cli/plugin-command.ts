@@ -176,7 +176,7 @@ async function withContext(
   }
 }
 
-/** Returns a function whose first call makes what all of them return. */
+/** Returns a function that calls `make` once, and returns its result each time. */
 function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined
   return () => (made ??= make())

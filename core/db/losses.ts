@@ -4,7 +4,7 @@ import { messageOf } from '../errors.js'
 
 /** Logs the connections that are lost, together rather than one by one. */
 export interface Losses {
-  /** Watches an open connection. Its errors would end the process if nobody listened. */
+  /** Watches an open connection. An error without a listener would end the process. */
   watch(client: pg.ClientBase, purpose: string): void
   close(): void
 }

@@ -244,8 +244,8 @@ async function* nextBatches(
 
 interface Watched {
   /**
-   * Rejects when the connection closes. pg's cursor calls nobody back when that happens between the end of its rows and
-   * the end of its transaction.
+   * Rejects when the connection closes. pg's cursor does not report a loss between the end of its rows and the end of its
+   * transaction.
    */
   readonly lost: Promise<never>
   /** Waits for an answer of the database, until that proves to be silent. */
