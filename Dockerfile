@@ -15,6 +15,8 @@ RUN if [ -n "$PACKAGES" ]; then npm install --no-save --save-prod --omit=dev --o
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production ROWHOUSE_HOST=0.0.0.0 ROWHOUSE_DATA_DIR=/var/lib/rowhouse
+# The memory of long bodies and answers goes back to the system.
+ENV MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072
 COPY --from=build /app /app
 # Plugins beside the configuration can import rowhouse by name.
 RUN chmod +x /app/build/core/cli.js \

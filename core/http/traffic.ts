@@ -169,7 +169,8 @@ export interface Held {
   turn(session: Session, res: ServerResponse, bytes: number, timeoutMs: number): Promise<void>
   /**
    * Waits for the caller's turn on the event loop. Bodies that take time are read one in each round of it, in turns
-   * between callers, so that a crowd of them does not hold up all others.
+   * between callers, so that a crowd of them does not hold up all others. After a body that took long the loop is left
+   * to others for as long.
    */
   round(session: Session): Promise<void>
   /**
@@ -235,7 +236,14 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
       clearTimeout(timer)
     },
     async round({ caller }) {
-      if (caller !== undefined) setImmediate(await rounds.take(caller))
+      if (caller === undefined) return
+      const next = await rounds.take(caller)
+      const start = performance.now()
+      setImmediate(() => {
+        const ms = performance.now() - start
+        if (ms > REST_AFTER_MS) setTimeout(next, ms)
+        else next()
+      })
     },
     follow(res, state, bytes) {
       const isSent = res.writableEnded && res.writableLength === 0
@@ -258,6 +266,8 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
   }
 }
 
+/** Work on the event loop, in milliseconds, after which it is left to others for as long. */
+const REST_AFTER_MS = 10
 /** Larger bodies, in bytes, wait before they are received. */
 export const LARGE = 1024 * 1024
 /** Bytes of long bodies that a caller may have in progress together, or else one body. */

@@ -28,7 +28,8 @@ function openPool(): Piscina<LongTask, LongAnswer> {
     minThreads: 0,
     maxThreads: 1,
     idleTimeout: IDLE_MS,
-    resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+    // V8 never shrinks the young generation.
+    resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB, maxYoungGenerationSizeMb: 16 },
   })
   // A worker that fails is replaced for the next task.
   opened.on('error', () => {

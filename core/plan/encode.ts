@@ -118,16 +118,16 @@ export function encodeArray(values: readonly Json[], type: SqlType, path: string
   const element = type.element
   if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
   if (element.kind === 'row' && values.some(isObject)) return stringifyJson(readable([...values], type, path))
-  const parts = values.map((value, i) => {
-    if (value === null) return 'NULL'
-    const plain = plainElement(value, element)
-    if (plain !== undefined) return plain
-    if (Array.isArray(value) && !type.list && element.kind !== 'json' && element.kind !== 'jsonb') {
-      return encodeArray(value, type, at(path, i))
-    }
-    return quoted(encode(value, element, at(path, i)))
-  })
-  return `{${parts.join(',')}}`
+  const nests = !type.list && element.kind !== 'json' && element.kind !== 'jsonb'
+  let text = '{'
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as Json
+    if (i > 0) text += ','
+    if (value === null) text += 'NULL'
+    else if (nests && Array.isArray(value)) text += encodeArray(value, type, at(path, i))
+    else text += plainElement(value, element) ?? quoted(encode(value, element, at(path, i)))
+  }
+  return `${text}}`
 }
 
 /** Encodes common elements without computing a path, because a list of a million is bound on the main thread. */

@@ -187,8 +187,8 @@ function liftOperator(key: string, operators: JsonObject, path: () => string, sl
   if (!takes(name, 'list')) return { key, to: slots.add(value) }
   if (typeof value === 'string') return { key, to: { list: slots.add(value), nulls: false } }
   if (!Array.isArray(value)) throw parseFailed('expecting an array', at(path(), key))
-  const some = value.filter((element) => element !== null)
-  return { key, to: { list: slots.add(some), nulls: some.length < value.length } }
+  const nulls = value.includes(null)
+  return { key, to: { list: slots.add(nulls ? value.filter((element) => element !== null) : value), nulls } }
 }
 
 /** Lifts the column that an operator compares with: `"n"` or `["n"]` of the same row, `["$", "n"]` of the outermost one. */
