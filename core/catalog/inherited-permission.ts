@@ -63,7 +63,7 @@ function inherited(
     if (hasOwn(type)) return undefined
     const givers = parts.filter((part) => part[type] !== undefined)
     if (givers.length === 0 || !agree(permissionsFor(table, role, type, roles))) return undefined
-    const giver = givers.find((part) => part.select === (own ?? select))
+    const giver = givers.find((part) => sameSelect(part.select, own ?? select))
     // A part that sees other rows or cells could not have told the rows apart.
     return giver?.[type] ?? { ...givers[0]?.[type], ...(type === 'insert' ? {} : { seenOnly: true as const }) }
   }
@@ -80,7 +80,8 @@ function inherited(
 function united(parts: readonly RolePermissions[], { filters, store }: Filters): SelectPermission | undefined {
   const all = parts.flatMap(({ select }) => select ?? [])
   const [first] = all
-  if (!first || all.length === 1) return first
+  if (!first) return undefined
+  if (all.length === 1) return first.masks ? { ...first, parts: giversOf(parts) } : first
   const filterOf = (places: readonly number[]) => anyOf(places.map((place) => filters[place] as BoolExp))
   const filter = store(filterOf(all.map((each) => each.filter)))
   const columns = [...new Set(all.flatMap((each) => each.columns))]
@@ -98,11 +99,17 @@ function united(parts: readonly RolePermissions[], { filters, store }: Filters):
     // An aggregate is about all rows, also those of a part that may not aggregate.
     aggregations: all.every(({ aggregations }) => aggregations),
     computedFields,
-    ...(masks.length > 0
-      ? { masks: Object.fromEntries(masks), parts: parts.flatMap(({ role, select }) => (select ? role : [])) }
-      : {}),
+    ...(masks.length > 0 ? { masks: Object.fromEntries(masks), parts: giversOf(parts) } : {}),
   }
 }
+
+/** Returns the roles that give a permission to select. What the parts of such a role may know, the role need not. */
+const giversOf = (parts: readonly RolePermissions[]): readonly string[] =>
+  parts.flatMap(({ role, select }) => (select ? role : []))
+
+/** Returns whether two permissions select the same rows and cells. */
+const sameSelect = (a: SelectPermission | undefined, b: SelectPermission | undefined): boolean =>
+  a === b || (a?.masks !== undefined && a.masks === b?.masks)
 
 /** Combines conditions. The result is the same for the same ones in any order. */
 function anyOf(all: readonly BoolExp[]): BoolExp {

@@ -178,6 +178,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       permit('select', 'doctor', 'ward', { columns: ['name'], filter: {} }),
       inherit('both', 'desk', 'patient'),
       inherit('three', 'both', 'ward'),
+      permit('select', 'visit', 'chief', { columns, filter: {} }),
+      permit('select', 'doctor', 'chief', { columns: ['id'], filter: {} }),
+      permit('select', 'doctor', 'aide', { columns: ['name'], filter: { id: 1 } }),
+      // Its own permission says what it knows of visits, whatever its parts know.
+      permit('select', 'visit', 'nurse', { columns, filter: { patient: 'X-Service-User-Id' } }),
+      inherit('nurse', 'chief', 'aide'),
+      inherit('front', 'desk', 'nurse'),
     ])
     const as = (role: string) => ({ role, variables: { 'x-service-user-id': '2' } })
     const ids = async (role: string, table: string, where: object) =>
@@ -198,6 +205,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { id: 7, doctor: null, doc: oncology },
       { id: 8, doctor: 2, doc: cardiology },
       { id: 9, doctor: null, doc: null },
+    ])
+    const known = { table: 'visit', columns: ['id', { name: 'doc', columns: ['id'] }], order_by: ['id'] }
+    t.same((await server.query('select', known, as('front'))).body, [
+      { id: 7, doc: null },
+      { id: 8, doc: { id: 2 } },
+      { id: 9, doc: null },
     ])
     t.same(await ids('both', 'visit', { doc: { name: { $ne: '' } } }), [8])
     t.same(await ids('three', 'visit', { doc: { name: { $ne: '' } } }), [7, 8])
