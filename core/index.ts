@@ -78,10 +78,17 @@ export {
   USER_ID_RULE,
   VARIABLE_NAME,
 } from './session.js'
-export { answerSchema, type FindTable, type JsonSchema, orNull, schemaOf, tablesOf } from './queries/answer-schema.js'
+export {
+  answerSchema,
+  type FindTable,
+  type JsonSchema,
+  orNull,
+  schemaOf,
+  tablesOf,
+} from './parameters/answer-schema.js'
 export { bulkOperation } from './queries/bulk.js'
-export { isPlaceholder, placeholder, type TypedValue, valuesIn } from './queries/placeholders.js'
-export { fill, type PlaceMarks, type Place, textFor, type Use } from './queries/places.js'
+export { isPlaceholder, placeholder, type TypedValue, valuesIn } from './parameters/placeholders.js'
+export { fill, type PlaceMarks, type Place, textFor, type Use } from './parameters/places.js'
 export { type AnswerSchemas, checkReferences, hasSteps, memberQueries, type StepPlanner } from './queries/steps.js'
 export { SharedCache } from './data/shared-cache.js'
 export { timed } from './observe/timing.js'

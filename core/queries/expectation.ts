@@ -2,7 +2,7 @@ import { counted } from '../wording.js'
 import { at, parseFailed, serviceError, unexpectedKey, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import type { JsonSchema } from './answer-schema.js'
+import type { JsonSchema } from '../parameters/answer-schema.js'
 
 /** What the answer of a step must have, or else nothing of the bulk happens. */
 export interface Expectation {

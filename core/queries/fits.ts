@@ -1,9 +1,9 @@
 import { parseFailed, type ServiceError } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import type { Op, SqlType, TypeKind } from '../plan/ir.js'
-import type { JsonSchema } from './answer-schema.js'
-import { operandsIn, typeInRows } from './placeholders.js'
-import type { Place } from './places.js'
+import type { JsonSchema } from '../parameters/answer-schema.js'
+import { operandsIn, typeInRows } from '../parameters/placeholders.js'
+import type { Place } from '../parameters/places.js'
 
 /** @throws ServiceError 400 when a value cannot have the type of its place */
 export function assertFit(op: Op, values: readonly Json[], placed: ReadonlyMap<Json, Placed>): void {

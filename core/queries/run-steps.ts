@@ -8,9 +8,9 @@ import type { Op } from '../plan/ir.js'
 import { type Names, namesFor } from '../plan/names.js'
 import { permissionRole } from '../session.js'
 import { SharedCache } from '../data/shared-cache.js'
-import { type JsonSchema, tablesOf } from './answer-schema.js'
+import { type JsonSchema, tablesOf } from '../parameters/answer-schema.js'
 import { assertExpected } from './expectation.js'
-import type { Place } from './places.js'
+import type { Place } from '../parameters/places.js'
 import { follow, parseReference, type Reference } from './reference.js'
 import {
   addAnswer,

@@ -4,11 +4,11 @@ import type { Operation, Operations, Request, Templatable } from '../data/operat
 import { BareObject, type Json, type JsonObject, Rows, rowsOf } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
 import type { Op } from '../plan/ir.js'
-import { answerSchema, type FindTable, type JsonSchema } from './answer-schema.js'
+import { answerSchema, type FindTable, type JsonSchema } from '../parameters/answer-schema.js'
 import { assertExpectable, type Expectation, readExpectation } from './expectation.js'
 import { assertFit, elementOf } from './fits.js'
-import { placeholder } from './placeholders.js'
-import { fill, hasObjects, type Place, textFor } from './places.js'
+import { placeholder } from '../parameters/placeholders.js'
+import { fill, hasObjects, type Place, textFor } from '../parameters/places.js'
 import { isReference, parseReference, type Reference, schemaAt, STEP_NAME } from './reference.js'
 
 /** A member of a bulk. */

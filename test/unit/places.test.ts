@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import t from 'tap'
 import { type Json, type JsonObject, parseJson, rowsOf, Rows, stringifyJson } from '../../core/json/parse.js'
-import { fill, type Place } from '../../core/queries/places.js'
+import { fill, type Place } from '../../core/parameters/places.js'
 import fc from '../kit/property.js'
 
 const PARTS = { objects: 'rows' } as const
