@@ -86,9 +86,14 @@ export {
   schemaOf,
   tablesOf,
 } from './parameters/answer-schema.js'
-export { bulkOperation } from './queries/bulk.js'
-export { isPlaceholder, placeholder, type TypedValue, valuesIn } from './parameters/placeholders.js'
-export { fill, type PlaceMarks, type Place, textFor, type Use } from './parameters/places.js'
-export { type AnswerSchemas, checkReferences, hasSteps, memberQueries, type StepPlanner } from './queries/steps.js'
+export {
+  isPlaceholder,
+  operandsIn,
+  placeholder,
+  type TypedValue,
+  typeInRows,
+  valuesIn,
+} from './parameters/placeholders.js'
+export { fill, hasObjects, type PlaceMarks, type Place, textFor, type Use } from './parameters/places.js'
 export { SharedCache } from './data/shared-cache.js'
 export { timed } from './observe/timing.js'

@@ -37,7 +37,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       console: plugin('console'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
-    follows: { console: 'query' },
+    follows: { console: 'query', template: 'query' },
     commands: [...COMMAND_NAMES, 'help'],
     optional: { bench: plugin('bench'), hasura: plugin('hasura'), stitch: plugin('stitch') },
     providers: {

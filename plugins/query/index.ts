@@ -1,5 +1,7 @@
-import { assertAdmin, bulkOperation, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
+import { assertAdmin, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
 import { adviseOperation } from './advise/operation.js'
+import { bulkOperation } from './bulk/bulk.js'
+import { queryService } from './bulk/service.js'
 import { commands } from './commands/index.js'
 import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
@@ -15,6 +17,8 @@ import { lintOperation } from './lint/operation.js'
 import { rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
 import { tableSizesOperation } from './table-sizes.js'
+
+export type { Member, Query } from './bulk/service.js'
 
 /** The JSON query API: `POST /v1/query`, and `POST /v1/query/explain` for admins. */
 export default definePlugin({
@@ -58,6 +62,7 @@ export default definePlugin({
       const body = await readJson(exchange)
       return { kind: 'text', text: await explain(data, operations, body, callOf(exchange)) }
     })
+    return queryService(data, operations)
   },
 })
 

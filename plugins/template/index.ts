@@ -10,10 +10,11 @@ import { templateUsage } from './usage.js'
 /** Stored queries with parameters, as operations of the JSON query API and as REST calls. */
 export default definePlugin({
   name: 'template',
+  needs: ['query'],
   setup(host) {
     const data = host.use('data')
     const operations = host.use('operations')
-    const meanings = new Meanings(data, operations)
+    const meanings = new Meanings(data, operations, host.use('query'))
     const calls = new CallMetrics(host)
     const templates = new Templates(data, operations, meanings, calls)
     data.describeCatalog({ templates: meanings.resolve })

@@ -1,15 +1,12 @@
 import {
-  checkReferences,
   type Data,
-  hasSteps,
   isPlaceholder,
   type Operation,
   type Operations,
-  memberQueries,
   placeholder,
   type Request,
   type Schema,
-  tablesOf,
+  type Services,
   type TemplateMeaning,
   textFor,
   type Use,
@@ -66,6 +63,7 @@ export class Meanings {
   constructor(
     private readonly data: Data,
     private readonly operations: Operations,
+    private readonly query: Services['query'],
   ) {}
 
   /** @throws ServiceError 400 with a path in the definition */
@@ -97,7 +95,7 @@ export class Meanings {
       const table = names.table(op.table, 'insert', path)
       for (const { use, path, via } of open) if (use === 'rows') columns.set(path, columnsOf(table, names, via))
     }
-    this.checkSteps(template, names)
+    this.query.checkSteps(fill(template.definition, this.operations, placeholder), names, pathsOf(template))
     const typeOf = ({ use, path }: ParameterPlace): SqlType | undefined =>
       use === 'count' ? INT8 : use === 'text' ? TEXT : types.get(path)
     return {
@@ -124,26 +122,12 @@ export class Meanings {
     given?: ParameterPlace,
   ): Generator<MemberRequest> {
     const filled = fill(template.definition, this.operations, valueOf)
-    const values = template.places.map((place) => place.path)
-    for (const { query, path, open: references } of memberQueries(filled, this.operations, values)) {
+    for (const { query, path, open: references } of this.query.members(filled, pathsOf(template))) {
       const open = template.places.filter((place) => place.path !== given?.path && isUnder(place.path, path))
       const placeholders = [...references, ...open.map((place) => `$${place.path.slice(path.length)}`)]
       const request = under(path, () => this.operations.lift(query, placeholders))
       yield { operation: this.operations.get(query['type'] as string) as Operation, request, path, open }
     }
-  }
-
-  /** Checks the references between the steps of a bulk. */
-  private checkSteps({ definition, places }: Template, names: Names): void {
-    const { args } = definition
-    if (!Array.isArray(args) || !hasSteps(args)) return
-    const planner = {
-      operations: this.operations,
-      find: tablesOf(names),
-      plan: (request: Request) => this.data.plan(request, names),
-      open: places.map(({ path }) => path),
-    }
-    checkReferences(fill(definition, this.operations, placeholder), new Map(), planner, false)
   }
 
   /** Checks the default of a place like an argument, and returns it. */
@@ -189,6 +173,8 @@ interface MemberRequest {
   /** The places in it that have a placeholder. */
   readonly open: readonly ParameterPlace[]
 }
+
+const pathsOf = ({ places }: Template): readonly string[] => places.map(({ path }) => path)
 
 /** Converts an argument to the form that it has in a query. */
 export function argument({ use, path }: ParameterPlace, value: Json): Json {

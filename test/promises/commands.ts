@@ -50,6 +50,7 @@ const PROMISES = {
   'hasura.moved': 'import-hasura writes metadata, lists what is left, and exits with 1 for it',
   'plugin.command': 'a plugin brings a command: fsck checks the files of the filestore',
   'plugin.off': 'the commands of a plugin that is off are not listed, and say whose they are',
+  'plugin.needs': 'query templates are off with the query API; a configuration that names them without it is refused',
   'secret.hidden': 'no output has the admin secret',
 } as const
 
@@ -467,6 +468,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     t.match(await rowhouse('lint --config bare.json'), {
       code: 2,
       err: /lint is a command of the plugin "query", which the configuration does not load/,
+    })
+  },
+  'plugin.needs': async (t, { rowhouse, write }) => {
+    await write('alone.json', { plugins: { query: false } })
+    t.match(await rowhouse('check --config alone.json'), { code: 0 })
+    await write('named.json', { plugins: { query: false, template: {} } })
+    t.match(await rowhouse('check --config named.json'), {
+      code: 1,
+      err: /plugin "template" needs "query", which no loaded plugin provides \("query" is disabled\)/,
     })
   },
   'secret.hidden': async (t, { printed }) => {

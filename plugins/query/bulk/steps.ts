@@ -1,14 +1,35 @@
-import { didYouMean } from '../wording.js'
-import { at, isUnder, parseFailed, ServiceError, unexpectedKey, unexpectedPayload } from '../errors.js'
-import type { Operation, Operations, Request, Templatable } from '../data/operations.js'
-import { BareObject, type Json, type JsonObject, Rows, rowsOf } from '../json/parse.js'
-import { describe, isObject } from '../plan/encode.js'
-import type { Op } from '../plan/ir.js'
-import { answerSchema, type FindTable, type JsonSchema } from '../parameters/answer-schema.js'
+import {
+  answerSchema,
+  didYouMean,
+  fill,
+  type FindTable,
+  hasObjects,
+  type JsonSchema,
+  type Operation,
+  type Operations,
+  type Place,
+  placeholder,
+  type Request,
+  type Templatable,
+  textFor,
+} from 'rowhouse'
+import {
+  at,
+  describe,
+  isObject,
+  isUnder,
+  type Json,
+  type JsonObject,
+  type Op,
+  parseFailed,
+  refuseOtherKeys,
+  Rows,
+  rowsOf,
+  ServiceError,
+  unexpectedPayload,
+} from 'rowhouse/plan'
 import { assertExpectable, type Expectation, readExpectation } from './expectation.js'
 import { assertFit, elementOf } from './fits.js'
-import { placeholder } from '../parameters/placeholders.js'
-import { fill, hasObjects, type Place, textFor } from '../parameters/places.js'
 import { isReference, parseReference, type Reference, schemaAt, STEP_NAME } from './reference.js'
 
 /** A member of a bulk. */
@@ -67,7 +88,7 @@ export function readStep(member: Json): Step {
 function readEach(value: Json): NonNullable<Step['forEach']> {
   const path = '$.for_each'
   if (!isObject(value)) return { of: parseReference(value, path), max: DEFAULT_EACH }
-  for (const key in value) if (key !== 'in' && key !== 'max') throw unexpectedKey(key, ['in', 'max'], path)
+  refuseOtherKeys(value, ['in', 'max'], path)
   const { in: list, max = DEFAULT_EACH } = value
   if (typeof max !== 'number' || !Number.isInteger(max) || max < 1 || max > MAX_EACH) {
     throw parseFailed(`expecting a whole number from 1 to ${MAX_EACH}`, `${path}.max`)
@@ -95,7 +116,7 @@ export function fillReferences(
 }
 
 /** The path of a whole query: nothing in it is a reference. */
-const ALL = ['$']
+export const ALL: readonly string[] = ['$']
 
 const partsOf = (operation: Operation | undefined): Templatable | undefined => {
   const parts = operation?.referable ?? operation?.templatable
@@ -146,12 +167,11 @@ export function checkReferences(
     assertUse(from, place)
     if (place.use !== 'rows') return placeholder({ ...place, from }, placed)
     const { properties = {} } = (from['items'] ?? from) as { properties?: Readonly<Record<string, JsonSchema>> }
-    const row = new BareObject()
-    for (const [key, of] of Object.entries(properties)) {
+    const row = Object.entries(properties).map(([key, of]) => {
       const path = at(at(place.path, '*'), key)
-      row[key] = placeholder({ use: 'value', path, via: place.via, key, from: of }, placed)
-    }
-    return rowsOf([row], place.path)
+      return [key, placeholder({ use: 'value', path, via: place.via, key, from: of }, placed)] as const
+    })
+    return rowsOf([Object.fromEntries(row)], place.path)
   }
   const isGiven = (object: JsonObject) => planner.given?.has(object) === true
   try {
@@ -216,42 +236,7 @@ export function checkTemplate(
 }
 
 /** Returns whether a query has references: a bulk with steps. */
-const hasReferences = ({ args }: JsonObject): boolean => Array.isArray(args) && hasSteps(args)
-
-/**
- * Yields the queries of a template: the query itself, or the members of a bulk, with placeholders for references.
- * @param values paths of the arguments in the query
- * @returns `open`: the paths of the placeholders
- */
-export function* memberQueries(
-  query: JsonObject,
-  operations: Operations,
-  values: readonly string[],
-  path = '$',
-): Generator<MemberQuery> {
-  const known = path === '$' && !hasReferences(query) ? ALL : values
-  const operation = operations.get(query['type'] as string)
-  if (operation?.templatable === 'queries') {
-    for (const [i, member] of (query['args'] as readonly Json[]).entries()) {
-      const here = at('$.args', i)
-      const inner = known === ALL ? ALL : within(known, here)
-      yield* memberQueries(readStep(member).query, operations, inner, `${path}${here.slice(1)}`)
-    }
-    return
-  }
-  const open: string[] = []
-  const valueOf = (_: JsonObject, place: Place): Json => {
-    open.push(place.path)
-    return placeholder(place)
-  }
-  const filled = fillReferences(query, operation, valueOf, known)
-  yield { query: filled, path, open }
-}
-interface MemberQuery {
-  readonly query: JsonObject
-  readonly path: string
-  readonly open: readonly string[]
-}
+export const hasReferences = ({ args }: JsonObject): boolean => Array.isArray(args) && hasSteps(args)
 
 /** Checks a step, and adds the schema of its answer to those that later steps know. */
 export function checkStep(

@@ -1,9 +1,5 @@
-import { parseFailed, type ServiceError } from '../errors.js'
-import type { Json } from '../json/parse.js'
-import type { Op, SqlType, TypeKind } from '../plan/ir.js'
-import type { JsonSchema } from '../parameters/answer-schema.js'
-import { operandsIn, typeInRows } from '../parameters/placeholders.js'
-import type { Place } from '../parameters/places.js'
+import { type JsonSchema, operandsIn, type Place, typeInRows } from 'rowhouse'
+import { type Json, type Op, parseFailed, type ServiceError, type SqlType, type TypeKind } from 'rowhouse/plan'
 
 /** @throws ServiceError 400 when a value cannot have the type of its place */
 export function assertFit(op: Op, values: readonly Json[], placed: ReadonlyMap<Json, Placed>): void {

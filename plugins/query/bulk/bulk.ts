@@ -1,10 +1,14 @@
-import { isAdmin } from '../session.js'
-import { parseFailed, unexpectedPayload } from '../errors.js'
-import type { Data } from '../data/data.js'
-import type { Call, Operation, Operations } from '../data/operations.js'
-import { type Json, type JsonObject, stringifyJson } from '../json/parse.js'
-import { describe, isObject } from '../plan/encode.js'
-import { liftTableRef } from '../plan/lift-boolexp.js'
+import { type Call, type Data, isAdmin, type Operation, type Operations } from 'rowhouse'
+import {
+  describe,
+  isObject,
+  type Json,
+  type JsonObject,
+  liftTableRef,
+  parseFailed,
+  stringifyJson,
+  unexpectedPayload,
+} from 'rowhouse/plan'
 import { InOrder } from './in-order.js'
 import { startSteps } from './run-steps.js'
 import { hasSteps, refers, underMemberAsync } from './steps.js'

@@ -1,16 +1,32 @@
 import { setImmediate } from 'node:timers/promises'
-import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
-import type { Data } from '../data/data.js'
-import type { Call, Operations, Request, Steps } from '../data/operations.js'
-import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
-import { describe, isObject } from '../plan/encode.js'
-import type { Op } from '../plan/ir.js'
-import { type Names, namesFor } from '../plan/names.js'
-import { permissionRole } from '../session.js'
-import { SharedCache } from '../data/shared-cache.js'
-import { type JsonSchema, tablesOf } from '../parameters/answer-schema.js'
+import {
+  type Call,
+  type Data,
+  type JsonSchema,
+  type Operations,
+  permissionRole,
+  type Place,
+  type Request,
+  SharedCache,
+  type Steps,
+  tablesOf,
+} from 'rowhouse'
+import {
+  at,
+  describe,
+  isObject,
+  type Json,
+  type JsonObject,
+  type Names,
+  namesFor,
+  NO_LIMITS,
+  type Op,
+  parseFailed,
+  parseJson,
+  ServiceError,
+  unexpectedPayload,
+} from 'rowhouse/plan'
 import { assertExpected } from './expectation.js'
-import type { Place } from '../parameters/places.js'
 import { follow, parseReference, type Reference } from './reference.js'
 import {
   addAnswer,

@@ -1,8 +1,5 @@
-import { counted, didYouMean } from '../wording.js'
-import { parseFailed } from '../errors.js'
-import type { Json, JsonObject } from '../json/parse.js'
-import { describe, isObject } from '../plan/encode.js'
-import type { JsonSchema } from '../parameters/answer-schema.js'
+import { counted, didYouMean, type JsonSchema } from 'rowhouse'
+import { describe, isObject, type Json, type JsonObject, parseFailed } from 'rowhouse/plan'
 
 /** A value in the answer of an earlier step, e.g. `order.returning[0].id`. */
 export interface Reference {

@@ -1,8 +1,14 @@
-import { counted } from '../wording.js'
-import { at, parseFailed, serviceError, unexpectedKey, unexpectedPayload } from '../errors.js'
-import type { Json, JsonObject } from '../json/parse.js'
-import { isObject } from '../plan/encode.js'
-import type { JsonSchema } from '../parameters/answer-schema.js'
+import { counted, type JsonSchema } from 'rowhouse'
+import {
+  at,
+  isObject,
+  type Json,
+  type JsonObject,
+  parseFailed,
+  refuseOtherKeys,
+  serviceError,
+  unexpectedPayload,
+} from 'rowhouse/plan'
 
 /** What the answer of a step must have, or else nothing of the bulk happens. */
 export interface Expectation {
@@ -23,7 +29,7 @@ const KEYS = ['affected', 'rows', 'exists']
  */
 export function readExpectation(value: Json, path: string): Expectation {
   if (!isObject(value)) throw parseFailed(`expecting an object with one of the keys ${KEYS.join(', ')}`, path)
-  for (const key in value) if (!KEYS.includes(key)) throw unexpectedKey(key, KEYS, path)
+  refuseOtherKeys(value, KEYS, path)
   if (Object.keys(value).length === 0) throw parseFailed(`expecting one of the keys ${KEYS.join(', ')}`, path)
   const { affected, rows, exists } = value
   if (exists !== undefined && typeof exists !== 'boolean') throw parseFailed('expecting a boolean', `${path}.exists`)
@@ -39,7 +45,7 @@ function readRange(value: Json, path: string): Range {
   if (isCount(value)) return { min: value, max: value }
   if (!isObject(value) || Object.keys(value).length === 0)
     throw parseFailed('expecting a whole number, or an object with min, max or both', path)
-  for (const key in value) if (key !== 'min' && key !== 'max') throw unexpectedKey(key, ['min', 'max'], path)
+  refuseOtherKeys(value, ['min', 'max'], path)
   const { min = 0, max = Infinity } = value
   if (!isCount(min)) throw parseFailed('expecting a whole number', `${path}.min`)
   if (max !== Infinity && !isCount(max)) throw parseFailed('expecting a whole number', `${path}.max`)
