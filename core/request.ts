@@ -43,7 +43,7 @@ const SHORT = 1024 * 1024
  * Runs all steps of a request, from the bytes that a client sent to the bytes of the response:
  *
  * - parse: decodes the body as JSON, in `core/http/body.ts` and `core/json`;
- * - lift: separates the request's shape from its values, in `plugins/query/lift` for the JSON API;
+ * - lift: separates the request's shape from its values, in `plugins/query/rows/lift` for the JSON API;
  * - compile, bind, run: below;
  * - respond: sends the response to the client, in `core/http/respond.ts`.
  *

@@ -9,8 +9,8 @@ import { inTransaction } from '../../core/db/database.js'
 import { type JsonObject, parseJson } from '../../core/json/parse.js'
 import { createLogger } from '../../core/observe/log.js'
 import { bind } from '../../core/sql/bind.js'
-import { liftSelect } from '../../plugins/query/lift/reads.js'
-import plan from '../../plugins/query/plan.js'
+import { liftSelect } from '../../plugins/query/rows/lift/reads.js'
+import plan from '../../plugins/query/rows/plan.js'
 import { loadData, loadMetadata, SMALL, USER_ID } from '../data.js'
 import { startDatabase, withClient } from '../database.js'
 import { byPk } from '../scenarios/by-pk.js'
@@ -36,7 +36,7 @@ try {
   await withClient(url, async (client) => {
     const data = await inTransaction(client, () => readCatalog(client))
     const catalog = openCatalog(data)
-    const planners = new Map([[PLANNER, new URL('../../plugins/query/plan.js', import.meta.url)]])
+    const planners = new Map([[PLANNER, new URL('../../plugins/query/rows/plan.js', import.meta.url)]])
     const log = createLogger({ level: 'silent' })
     const pool = new CompilePool({ log, threads: 1, timeoutMs: 10_000, warmUpMs: 30_000, planners }, 0)
     const sendable = { id: data.id, encoded: () => encodeCatalog(data) }

@@ -1,22 +1,22 @@
 import { assertAdmin, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
-import { adviseOperation } from './advise/operation.js'
 import { bulkOperation } from './bulk/bulk.js'
 import { queryService } from './bulk/service.js'
 import { commands } from './commands/index.js'
 import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
+import { runSqlOperation } from './metadata/run-sql.js'
 import { tableOperations } from './metadata/table.js'
 import { trackAllOperation } from './metadata/track-all.js'
-import { dependentsOperation } from './dependents.js'
-import { describeOperation } from './describe.js'
-import { explain, explainPermissionOperation } from './explain.js'
-import { PLANNER } from './lift/shape.js'
-import { inheritedPermissionsOperation } from './inherited-permissions.js'
-import { lintOperation } from './lint/operation.js'
-import { rowOperations } from './operations.js'
-import { runSqlOperation } from './run-sql.js'
-import { tableSizesOperation } from './table-sizes.js'
+import { adviseOperation } from './review/advise/operation.js'
+import { dependentsOperation } from './review/dependents.js'
+import { describeOperation } from './review/describe.js'
+import { explain, explainPermissionOperation } from './review/explain.js'
+import { inheritedPermissionsOperation } from './review/inherited-permissions.js'
+import { lintOperation } from './review/lint/operation.js'
+import { tableSizesOperation } from './review/table-sizes.js'
+import { PLANNER } from './rows/lift/shape.js'
+import { rowOperations } from './rows/operations.js'
 
 export type { Member, Query } from './bulk/service.js'
 
@@ -28,7 +28,7 @@ export default definePlugin({
   setup(host) {
     const data = host.use('data')
     const operations = host.use('operations')
-    host.planner(PLANNER, new URL('./plan.js', import.meta.url))
+    host.planner(PLANNER, new URL('./rows/plan.js', import.meta.url))
     const all = {
       ...rowOperations(data),
       bulk: bulkOperation(data, operations),

@@ -10,7 +10,7 @@ import { type BoolExp, TRUE } from '../../core/plan/ir.js'
 import { allNames } from '../../core/plan/names.js'
 import { bind } from '../../core/sql/bind.js'
 import { Printer } from '../../core/sql/printer.js'
-import { compareRules, reachOf, type Relation } from '../../plugins/query/metadata/rules/compare.js'
+import { compareRules, reachOf, type Relation } from '../../plugins/query/review/rules/compare.js'
 import { generateModel, generateRow, Random } from '../kit/oracle/generate.js'
 import type { Exp, Model } from '../kit/oracle/model.js'
 import {

@@ -63,8 +63,8 @@ const WALLS: readonly Wall[] = [
   },
   {
     name: 'planners run in workers, and know the plan API, parsers and compression only',
-    place: /^plugins\/[^/]+\/(lift|plan)(\.ts|\/)/,
-    may: [/^rowhouse\/plan$/, /^plugins\/[^/]+\/(lift|plan)(\.ts|\/)/, /^graphql$/, /^node:zlib$/],
+    place: /^plugins\/[^/]+\/(rows\/)?(lift|plan)(\.ts|\/)/,
+    may: [/^rowhouse\/plan$/, /^plugins\/[^/]+\/(rows\/)?(lift|plan)(\.ts|\/)/, /^graphql$/, /^node:zlib$/],
   },
   {
     name: 'a known request needs no GraphQL library: only planners, the proxy and the translator of documents have it',

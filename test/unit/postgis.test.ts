@@ -10,9 +10,9 @@ import { geoJsonText } from '../../core/plan/geojson.js'
 import type { BoolExp, SqlType } from '../../core/plan/ir.js'
 import { allNames } from '../../core/plan/names.js'
 import { bind, type Param } from '../../core/sql/bind.js'
-import { liftInsert, liftUpdate } from '../../plugins/query/lift/writes.js'
-import { liftSelect } from '../../plugins/query/lift/reads.js'
-import plan from '../../plugins/query/plan.js'
+import { liftInsert, liftUpdate } from '../../plugins/query/rows/lift/writes.js'
+import { liftSelect } from '../../plugins/query/rows/lift/reads.js'
+import plan from '../../plugins/query/rows/plan.js'
 
 const geo = (name: 'geometry' | 'geography', srid?: number): SqlType => ({
   schema: 'gis',

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { SqlType } from '../../core/plan/ir.js'
-import { scaleOf } from '../../plugins/query/metadata/rules/constants.js'
+import { scaleOf } from '../../plugins/query/review/rules/constants.js'
 
 const scale = (name: string, kind: SqlType['kind'] = 'other') =>
   scaleOf({ schema: 'pg_catalog', name, kind } as SqlType)

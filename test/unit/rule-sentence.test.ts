@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ruleSentence, type RuleTable } from '../../plugins/query/rule-sentence.js'
+import { ruleSentence, type RuleTable } from '../../plugins/query/review/rule-sentence.js'
 
 const name = (table: string) => ({ schema: 'public', name: table })
 const ORDERS: RuleTable = {

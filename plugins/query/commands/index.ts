@@ -1,6 +1,9 @@
 import type { PluginCommand } from 'rowhouse'
 
-/** The commands of the query API. Their code is imported when one runs. */
+/**
+ * The commands of the query API: each asks a server for operations of this plugin, and prints the answer for people or scripts.
+ * Their code is imported when one runs.
+ */
 export const commands: readonly PluginCommand[] = [
   {
     name: 'track',

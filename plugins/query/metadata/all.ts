@@ -17,7 +17,7 @@ import {
   type TableRef,
   tableName,
 } from 'rowhouse/plan'
-import { diffMetadata } from './diff.js'
+import { diffMetadata } from '../review/diff.js'
 import {
   anything,
   args,

@@ -1,6 +1,6 @@
 import { partsOf, type RulePart } from 'rowhouse'
 import { allNames, type BoolExp, type Catalog, type Table } from 'rowhouse/plan'
-import { reachOf, type Share } from '../metadata/rules/compare.js'
+import { reachOf, type Share } from '../rules/compare.js'
 import type { Finding } from './finding.js'
 import { nameOf, rulesOf, type Subject } from './subject.js'
 

@@ -8,8 +8,8 @@ import {
   type Session,
 } from 'rowhouse'
 import { allNames, type Catalog, type Json, type Op, ServiceError, tableName } from 'rowhouse/plan'
-import { liftSelect } from '../lift/reads.js'
-import { PLANNER } from '../lift/shape.js'
+import { liftSelect } from '../../rows/lift/reads.js'
+import { PLANNER } from '../../rows/lift/shape.js'
 import { Samples } from '../lint/samples.js'
 import { rulesOf, type Subject } from '../lint/subject.js'
 import { readTemplateUsage } from '../lint/template-usage.js'

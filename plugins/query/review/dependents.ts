@@ -8,9 +8,9 @@ import {
   tableKey,
   unexpectedPayload,
 } from 'rowhouse/plan'
-import { liftDependents } from './lift/reads.js'
-import { PLANNER } from './lift/shape.js'
-import { type Dependent, FOREIGN_KEYS, MOST } from './plan/dependents.js'
+import { liftDependents } from '../rows/lift/reads.js'
+import { PLANNER } from '../rows/lift/shape.js'
+import { type Dependent, FOREIGN_KEYS, MOST } from '../rows/plan/dependents.js'
 
 /** The operation that counts the rows that reference a row, as far as the caller's role may see them. */
 export function dependentsOperation(data: Data): Operation {

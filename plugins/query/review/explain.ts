@@ -12,10 +12,10 @@ import {
   type Session,
 } from 'rowhouse'
 import { at, isObject, parseFailed, stringifyJson, unexpectedPayload } from 'rowhouse/plan'
-import { liftCall, liftCount, liftSelect } from './lift/reads.js'
-import { liftDelete, liftInsert, liftUpdate } from './lift/writes.js'
-import { type Lifted, PLANNER } from './lift/shape.js'
-import { anything, args, tableOf, tableSchema, text } from './metadata/operation.js'
+import { liftCall, liftCount, liftSelect } from '../rows/lift/reads.js'
+import { liftDelete, liftInsert, liftUpdate } from '../rows/lift/writes.js'
+import { type Lifted, PLANNER } from '../rows/lift/shape.js'
+import { anything, args, tableOf, tableSchema, text } from '../metadata/operation.js'
 
 const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
   ['select', liftSelect],

@@ -1,5 +1,5 @@
 import { type Operand, operandsOf, type Table, tableKey, tableName, type TableRef } from 'rowhouse/plan'
-import { ruleSentence, type RuleTable } from '../../rule-sentence.js'
+import { ruleSentence, type RuleTable } from '../rule-sentence.js'
 import { compareRules, type Relation, shareEffort } from '../rules/compare.js'
 import type { Found, Rule, Say, State } from './effect.js'
 import { gives, type Parts } from './parts.js'

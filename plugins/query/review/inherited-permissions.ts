@@ -7,7 +7,7 @@ import {
   permissionsFor,
 } from 'rowhouse'
 import { isObject, type Json, permissionsOf, type SelectPermission, stringifyJson, tableKey } from 'rowhouse/plan'
-import { args } from './metadata/operation.js'
+import { args } from '../metadata/operation.js'
 
 const ACTIONS: readonly PermissionType[] = ['select', 'insert', 'update', 'delete']
 

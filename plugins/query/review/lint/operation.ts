@@ -1,6 +1,6 @@
 import type { Data, Operation, Operations } from 'rowhouse'
-import { args } from '../metadata/operation.js'
-import { shareEffort } from '../metadata/rules/compare.js'
+import { args } from '../../metadata/operation.js'
+import { shareEffort } from '../rules/compare.js'
 import { constantRules } from './constant-rules.js'
 import { type Finding, inOrder, LEVELS, RULES } from './finding.js'
 import { misspeltVariables } from './misspelt-variables.js'

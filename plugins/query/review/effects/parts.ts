@@ -1,6 +1,6 @@
 import { type PermissionType, roleName } from 'rowhouse'
 import { type Operand, permissionsOf, type Table, TRUE } from 'rowhouse/plan'
-import { valueWords } from '../../rule-sentence.js'
+import { valueWords } from '../rule-sentence.js'
 import { permissionObject } from '../objects.js'
 import type { Rule, View } from './effect.js'
 

@@ -1,6 +1,6 @@
 import { didYouMean, partsOf, type RulePart } from 'rowhouse'
 import { allNames, at, type Catalog, type Operand, operandsOf } from 'rowhouse/plan'
-import { elementsOf } from '../metadata/rules/constants.js'
+import { elementsOf } from '../rules/constants.js'
 import type { Finding } from './finding.js'
 import { type Action, nameOf, type Subject } from './subject.js'
 

@@ -16,7 +16,7 @@ import {
   type TableRef,
   versionOf,
 } from 'rowhouse/plan'
-import { args } from './metadata/operation.js'
+import { args } from '../metadata/operation.js'
 
 /** The operation that lists the tables, columns, relationships and functions that the caller's role may use. */
 export function describeOperation(data: Data): Operation {

@@ -1,8 +1,8 @@
 import { type Call, type Data, jsonAnswer, type Operation, ServiceError } from 'rowhouse'
 import { compareTables, tableKey, type TableRef } from 'rowhouse/plan'
-import { liftCount } from './lift/reads.js'
-import { PLANNER } from './lift/shape.js'
-import { args } from './metadata/operation.js'
+import { liftCount } from '../rows/lift/reads.js'
+import { PLANNER } from '../rows/lift/shape.js'
+import { args } from '../metadata/operation.js'
 
 interface Size {
   readonly schema: string
