@@ -11,6 +11,7 @@ import { trackAllOperation } from './metadata/track-all.js'
 import { adviseOperation } from './review/advise/operation.js'
 import { dependentsOperation } from './review/dependents.js'
 import { describeOperation } from './review/describe.js'
+import { diffOperation } from './review/diff.js'
 import { explain, explainPermissionOperation } from './review/explain.js'
 import { inheritedPermissionsOperation } from './review/inherited-permissions.js'
 import { lintOperation } from './review/lint/operation.js'
@@ -38,6 +39,7 @@ export default definePlugin({
       ...permissionOperations(data),
       ...functionOperations(data),
       ...allMetadataOperations(data),
+      diff_metadata: diffOperation(data),
       describe: describeOperation(data),
       dependents: dependentsOperation(data),
       table_sizes: tableSizesOperation(data),

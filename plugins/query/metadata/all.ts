@@ -1,12 +1,4 @@
-import {
-  type Call,
-  type Catalog,
-  type Data,
-  type Editor,
-  type Operation,
-  type PermissionType,
-  ServiceError,
-} from 'rowhouse'
+import type { Call, Catalog, Data, Editor, Operation, PermissionType } from 'rowhouse'
 import {
   at,
   type Json,
@@ -17,7 +9,6 @@ import {
   type TableRef,
   tableName,
 } from 'rowhouse/plan'
-import { diffMetadata } from '../review/diff.js'
 import {
   anything,
   args,
@@ -62,7 +53,7 @@ const ofTable = Object.fromEntries([
   ['is_enum', { type: 'boolean' }],
   ['version_column', text],
 ])
-const metadataSchema = args(
+export const metadataSchema = args(
   {
     tables: { type: 'array', items: args({ table: tableSchema, ...ofTable }, Object.keys(ofTable)) },
     query_templates: { type: 'array', items: template },
@@ -82,16 +73,6 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
   return {
     export_metadata: read(async (call) => stringifyJson(exportMetadata(await data.metadata(call)))),
     replace_metadata: metadataOperation(data, metadataSchema, replaceMetadata),
-    diff_metadata: {
-      admin: true,
-      args: metadataSchema,
-      async run(wanted, call) {
-        const now = exportMetadata(await data.metadata(call))
-        const { refused = null, ...catalogs } = await tryReplacing(data, wanted as JsonObject, call)
-        const changes = diffMetadata(now, wanted as JsonObject, 'after' in catalogs ? catalogs : undefined)
-        return { kind: 'text', text: stringifyJson({ changes, refused }) }
-      },
-    },
     clear_metadata: metadataOperation(data, anything, (edit) => edit.clear()),
     reload_metadata: {
       admin: true,
@@ -111,27 +92,7 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
   }
 }
 
-/** Returns the snapshots before and after all metadata is replaced, or why it cannot be. */
-async function tryReplacing(
-  data: Data,
-  wanted: JsonObject,
-  call: Call,
-): Promise<
-  { readonly refused: Json } | { readonly refused?: never; readonly before: Catalog; readonly after: Catalog }
-> {
-  try {
-    return await data.alter(call, async (edit) => {
-      const tried = edit.copy()
-      await replaceMetadata(tried, wanted)
-      return { before: edit.catalog, after: tried.catalog }
-    })
-  } catch (error) {
-    if (!(error instanceof ServiceError) || error.status !== 400) throw error
-    return { refused: { path: error.path, error: error.message, code: error.code } }
-  }
-}
-
-function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): JsonObject {
+export function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): JsonObject {
   const tables = sorted(metadata.tables).map((table) => ({
     table: exportedName(table.ref),
     ...(table.configuration === null ? {} : { configuration: table.configuration }),
@@ -186,7 +147,7 @@ function sorted<T extends { readonly ref: TableRef }>(all: ReadonlyMap<unknown, 
 }
 
 /** Creates tables, relationships, computed fields and permissions in this order, because each can use the ones before. */
-async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void> {
+export async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void> {
   edit.clear()
   const entries = (metadata['tables'] as JsonObject[]).map((entry, i) => {
     const path = at('$.args.tables', i)

@@ -1,5 +1,6 @@
-import type { Catalog, PermissionType } from 'rowhouse'
+import { type Call, type Catalog, type Data, type Operation, type PermissionType, ServiceError } from 'rowhouse'
 import { isObject, type Json, type JsonObject, liftTableRef, stringifyJson, tableName } from 'rowhouse/plan'
+import { exportMetadata, metadataSchema, replaceMetadata } from '../metadata/all.js'
 import type { Effect } from './effects/effect.js'
 import { effectsOf } from './effects/effects.js'
 import {
@@ -28,12 +29,43 @@ interface Catalogs {
   readonly after: Catalog
 }
 
+/** The operation that says what `replace_metadata` would do. */
+export const diffOperation = (data: Data): Operation => ({
+  admin: true,
+  args: metadataSchema,
+  async run(args, call) {
+    const wanted = args as JsonObject
+    const now = exportMetadata(await data.metadata(call))
+    const { refused = null, ...catalogs } = await tryReplacing(data, wanted, call)
+    const changes = diffMetadata(now, wanted, 'after' in catalogs ? catalogs : undefined)
+    return { kind: 'text', text: stringifyJson({ changes, refused }) }
+  },
+})
+
+/** Returns the snapshots before and after all metadata is replaced, or why it cannot be. */
+async function tryReplacing(
+  data: Data,
+  wanted: JsonObject,
+  call: Call,
+): Promise<{ readonly refused: Json } | (Catalogs & { readonly refused?: never })> {
+  try {
+    return await data.alter(call, async (edit) => {
+      const tried = edit.copy()
+      await replaceMetadata(tried, wanted)
+      return { before: edit.catalog, after: tried.catalog }
+    })
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.status !== 400) throw error
+    return { refused: { path: error.path, error: error.message, code: error.code } }
+  }
+}
+
 /**
  * Lists the objects that differ between two exports: first the added ones, then the removed ones, then the changed ones. Among
  * these are permissions that mean something else because of another object.
  * @param catalogs absent if the server refuses the second export, which then has no effects
  */
-export function diffMetadata(now: JsonObject, then: JsonObject, catalogs?: Catalogs): Change[] {
+function diffMetadata(now: JsonObject, then: JsonObject, catalogs?: Catalogs): Change[] {
   const [before, after] = [objectsIn(now), objectsIn(then)]
   const added = [...after.keys()].filter((object) => !before.has(object))
   const removed = [...before.keys()].filter((object) => !after.has(object))
