@@ -1,6 +1,6 @@
 /** The public API for plugins and providers, including the built-in ones. */
 export { type Answer, jsonAnswer, type RowStream } from './answer.js'
-export type { Editor } from './catalog/editor.js'
+export type { Editor } from './metadata/editor.js'
 export {
   agree as permissionsAgree,
   definitionFor,
@@ -8,14 +8,14 @@ export {
   inOrder as rolesInOrder,
   permissionsFor,
   WRITES as WRITE_TYPES,
-} from './catalog/inherited-role.js'
-export { permissionKey, type PermissionRow, type PermissionType, type TrackedTable } from './catalog/metadata.js'
+} from './metadata/inherited-role.js'
+export { permissionKey, type PermissionRow, type PermissionType, type TrackedTable } from './metadata/metadata.js'
 export { namedValue, pathIn, sessionVariable } from './cli/invocation.js'
-export { partsOf, type RulePart } from './catalog/permission.js'
-export type { Migration } from './catalog/schema.js'
+export { partsOf, type RulePart } from './metadata/permission.js'
+export type { Migration } from './metadata/schema.js'
 export type { Catalog } from './catalog/catalog.js'
-export type { TemplateMeaning } from './catalog/draft.js'
-export type * from './contracts.js'
+export type { TemplateMeaning } from './metadata/draft.js'
+export type * from './host/contracts.js'
 export type { Data, Request, Transaction } from './data/data.js'
 export { withDryRun } from './data/dry-run.js'
 export type { PermissionExplained } from './data/explain-permission.js'
@@ -58,8 +58,8 @@ export { respond, wantedFormat } from './http/respond.js'
 export type { Authenticator, Credentials } from './http/session.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
 import './http/request-state.js'
-export { comparable, recipientsOf, withoutDuplicates } from './contracts.js'
-export { type Outcome, SendError, shortLine } from './contracts.js'
+export { comparable, recipientsOf, withoutDuplicates } from './host/contracts.js'
+export { type Outcome, SendError, shortLine } from './host/contracts.js'
 export type { Json, JsonObject } from './json/parse.js'
 export { valueAtPointer } from './json/json-pointer.js'
 export type { Infer, Schema } from './json/schema.js'

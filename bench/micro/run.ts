@@ -1,4 +1,4 @@
-import { readCatalog } from '../../core/catalog/change.js'
+import { readCatalog } from '../../core/metadata/change.js'
 import { openCatalog } from '../../core/catalog/catalog.js'
 import { CompileCache } from '../../core/data/snapshots.js'
 import { compile, type Compiled, type Task } from '../../core/compile/compile.js'

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { BoolExp, FunctionCall, Join, Preset, SqlType, TableRef } from '../plan/ir.js'
+import type { BoolExp, FunctionCall, Join, Preset, SqlType, TableRef } from '../ir.js'
 import { roleName } from '../session.js'
 import type { NamingConvention } from './graphql-names.js'
 

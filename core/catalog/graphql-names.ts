@@ -1,4 +1,4 @@
-import type { TableRef } from '../plan/ir.js'
+import type { TableRef } from '../ir.js'
 import { operatorNames } from '../plan/operators.js'
 
 /**

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import type { DatabaseProvider } from '../contracts.js'
+import type { DatabaseProvider } from '../host/contracts.js'
 import { createClient } from '../db/hosts.js'
 import { Unreachable } from '../db/unreachable.js'
 import { type Invocation, pathIn } from './invocation.js'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
-import type { StartedDatabase } from '../contracts.js'
+import type { StartedDatabase } from '../host/contracts.js'
 import { hostsOf, isLocal, listenersOf, requireFreePorts } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
 import { loadServer, type Server, startLoaded } from '../host/server.js'

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import pg from 'pg'
-import { announce } from '../catalog/change.js'
+import { announce } from '../metadata/change.js'
 import { inTransaction } from '../db/database.js'
 import { withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'

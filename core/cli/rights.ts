@@ -3,7 +3,7 @@ import { counted } from '../wording.js'
 import type { DatabaseConfig } from '../db/config.js'
 import { budgetOf, poolSizes, sumOf } from '../db/pool-sizes.js'
 import { isPooled } from '../db/database.js'
-import { CATALOG_SCHEMA } from '../catalog/schema.js'
+import { CATALOG_SCHEMA } from '../metadata/schema.js'
 import { type MigrationSet, pendingMigrations } from '../host/migrate.js'
 import { withConnection } from './command-database.js'
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Catalog, type CatalogData, openCatalog, type TableData, tableKey } from '../catalog/catalog.js'
-import type { BoolExp } from '../plan/ir.js'
+import type { BoolExp } from '../ir.js'
 
 /**
  * The encoding of a snapshot for workers: lines of JSON. The first line contains everything except the tables, which

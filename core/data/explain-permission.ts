@@ -1,10 +1,10 @@
 import type { ClientBase } from 'pg'
 import { type Catalog, openCatalog, permissionsOf, type Table, tableKey } from '../catalog/catalog.js'
-import type { Change } from '../catalog/change.js'
-import { Editor } from '../catalog/editor.js'
-import { definitionFor } from '../catalog/inherited-role.js'
-import { permissionKey, type Metadata } from '../catalog/metadata.js'
-import { partsOf, type RulePart, variablesIn } from '../catalog/permission.js'
+import type { Change } from '../metadata/change.js'
+import { Editor } from '../metadata/editor.js'
+import { definitionFor } from '../metadata/inherited-role.js'
+import { permissionKey, type Metadata } from '../metadata/metadata.js'
+import { partsOf, type RulePart, variablesIn } from '../metadata/permission.js'
 import { clientError } from '../db/errors.js'
 import { executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
@@ -12,16 +12,7 @@ import { ServiceError, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
 import { authorize } from '../plan/authorize.js'
 import { columnField } from '../plan/fields.js'
-import {
-  type BoolExp,
-  type Field,
-  type Op,
-  type Operand,
-  type Read,
-  type TableRef,
-  TRUE,
-  type Write,
-} from '../plan/ir.js'
+import { type BoolExp, type Field, type Op, type Operand, type Read, type TableRef, TRUE, type Write } from '../ir.js'
 import { type Action, type Names, namesFor } from '../plan/names.js'
 import { INT8 } from '../plan/operators.js'
 import { roleName } from '../session.js'

@@ -11,7 +11,7 @@ import {
 } from '../compile/compile.js'
 import type { CompilePool, PoolConfig, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../observe/metrics.js'
-import type { Op } from '../plan/ir.js'
+import type { Op } from '../ir.js'
 import type { Names } from '../plan/names.js'
 import { traced } from '../observe/tracing.js'
 import { Shares } from './caller-limits.js'

@@ -1,7 +1,7 @@
 import pg, { type ClientBase } from 'pg'
 import { ServiceError } from '../errors.js'
 import type { Execution } from '../db/lane.js'
-import type { Op } from '../plan/ir.js'
+import type { Op } from '../ir.js'
 import type { Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import { emit } from '../sql/emit.js'

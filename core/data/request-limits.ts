@@ -2,7 +2,7 @@ import { type ServiceError, serviceError, unexpectedPayload } from '../errors.js
 import { type Json, NumberText } from '../json/parse.js'
 import type { Metrics } from '../observe/metrics.js'
 import { composedOf } from '../plan/encode.js'
-import type { Operand } from '../plan/ir.js'
+import type { Operand } from '../ir.js'
 import type { List, Pattern, Price } from '../plan/price.js'
 import type { Infer, Schema } from '../json/schema.js'
 import type { Session } from '../session.js'

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg'
-import { Change, type Reading } from '../catalog/change.js'
-import type { CatalogOptions } from '../catalog/draft.js'
+import { Change, type Reading } from '../metadata/change.js'
+import type { CatalogOptions } from '../metadata/draft.js'
 import { type Database, inTransaction, isPooled, type TransactionOptions } from '../db/database.js'
 import { cancellable } from '../db/execute.js'
 import { RESET_SESSION } from '../db/pooler.js'

@@ -1,9 +1,9 @@
 import { type Catalog, tableName } from '../catalog/catalog.js'
-import { CATALOG_SCHEMA } from '../catalog/schema.js'
-import { survey, type Wanted } from '../catalog/survey.js'
+import { CATALOG_SCHEMA } from '../metadata/schema.js'
+import { survey, type Wanted } from '../metadata/survey.js'
 import { type Database, withClient } from '../db/database.js'
 import { ServiceError, serviceError } from '../errors.js'
-import type { TableRef } from '../plan/ir.js'
+import type { TableRef } from '../ir.js'
 import { meant, namesake } from '../plan/near-names.js'
 
 /**

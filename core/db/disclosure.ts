@@ -2,7 +2,7 @@ import { isAdmin } from '../session.js'
 import type pg from 'pg'
 import { type Catalog, maskOf, permissionsOf, tableKey } from '../catalog/catalog.js'
 import type { Logger } from '../observe/log.js'
-import type { Op, TableRef } from '../plan/ir.js'
+import type { Op, TableRef } from '../ir.js'
 
 /** The reader of a database error. */
 export interface Reader {

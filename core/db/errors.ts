@@ -1,4 +1,4 @@
-import { isGeo } from '../plan/ir.js'
+import { isGeo } from '../ir.js'
 import pg from 'pg'
 import { ServiceError, serviceError, unavailable } from '../errors.js'
 import type { Param, Statement } from '../sql/bind.js'

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg, { type ClientBase } from 'pg'
 import { inTransaction } from '../db/database.js'
 import { placeIn } from '../db/sqlstates.js'
-import type { Migration } from '../catalog/schema.js'
+import type { Migration } from '../metadata/schema.js'
 
 /** The migrations of one owner: `core`, or a plugin. */
 export interface MigrationSet {

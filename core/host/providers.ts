@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { ProviderKinds } from '../contracts.js'
+import type { ProviderKinds } from './contracts.js'
 import { messageOf } from '../errors.js'
 import { runWithin } from '../deadline.js'
 import { closeHooks } from './lifecycle.js'

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { DestinationStream, Logger } from 'pino'
 import { counted } from '../wording.js'
-import { catalogMigrations } from '../catalog/schema.js'
+import { catalogMigrations } from '../metadata/schema.js'
 import { Registry } from '../data/registry.js'
 import { idempotencyConfig } from '../data/once.js'
 import { limitsConfig } from '../data/request-limits.js'

@@ -1,5 +1,5 @@
 import { resultTable, type Table, tableKey } from '../catalog/catalog.js'
-import type { Field, Grouping, Op, SqlType, TableRef } from '../plan/ir.js'
+import type { Field, Grouping, Op, SqlType, TableRef } from '../ir.js'
 import type { Names } from '../plan/names.js'
 
 /** A JSON Schema (draft 2020-12). */

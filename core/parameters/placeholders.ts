@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { at } from '../errors.js'
 import { type Json, type JsonObject, parseJson, type Rows, rowsOf } from '../json/parse.js'
-import type { Insert, Op, SqlType } from '../plan/ir.js'
+import type { Insert, Op, SqlType } from '../ir.js'
 import type { Place } from './places.js'
 
 /** No other value of a query contains this. */

@@ -1,4 +1,4 @@
-import { type GroupValue, isGeo, type SqlType, supports } from './ir.js'
+import { type GroupValue, isGeo, type SqlType, supports } from '../ir.js'
 import { FLOAT8, INT8 } from './operators.js'
 
 const NUMERIC: SqlType = { schema: 'pg_catalog', name: 'numeric', kind: 'numeric', array: '_numeric' }

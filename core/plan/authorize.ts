@@ -44,7 +44,7 @@ import {
   type Step,
   type Update,
   type Write,
-} from './ir.js'
+} from '../ir.js'
 import { type Action, namesFor, rowsReturned, RULE_ACTIONS } from './names.js'
 import { versionOf } from './version.js'
 

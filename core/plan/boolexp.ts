@@ -13,7 +13,7 @@ import {
   type SqlType,
   supports,
   TRUE,
-} from './ir.js'
+} from '../ir.js'
 import { isRelated, type Names } from './names.js'
 import {
   BOOL,

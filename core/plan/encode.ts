@@ -1,7 +1,7 @@
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson, Rows, stringifyJson } from '../json/parse.js'
 import { geoJsonText } from './geojson.js'
-import { type Composed, isGeo, type Operand, type SqlType, type TypeKind } from './ir.js'
+import { type Composed, isGeo, type Operand, type SqlType, type TypeKind } from '../ir.js'
 
 /**
  * Encodes a JSON value as PostgreSQL's text for a type. Strings are accepted for any type and validated by PostgreSQL;

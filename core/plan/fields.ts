@@ -12,7 +12,7 @@ import {
   supports,
   type TableRef,
   TRUE,
-} from './ir.js'
+} from '../ir.js'
 import type { Names, Related } from './names.js'
 import { LANGUAGE, operatorOn, rightType, type SearchShape } from './operators.js'
 

@@ -22,7 +22,7 @@ import {
   skipValue,
   startOf,
 } from '../json/scan.js'
-import type { SqlType } from './ir.js'
+import type { SqlType } from '../ir.js'
 
 /**
  * Returns the text of a GeoJSON geometry (RFC 7946 section 3.1, and the `crs` of GeoJSON 2008).

@@ -1,6 +1,6 @@
 import { type Catalog, type Table, tableKey } from '../catalog/catalog.js'
 import { and } from './boolexp.js'
-import type { BoolExp, SqlType } from './ir.js'
+import type { BoolExp, SqlType } from '../ir.js'
 
 /**
  * Combines a client's condition with the filter that hides rows. PostgreSQL evaluates the parts of a WHERE in any

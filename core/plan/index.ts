@@ -1,6 +1,6 @@
 /** The API for a front end's `lift` and `plan`. Pure and safe in a worker: no I/O, no pg, no koa. */
-export type * from './ir.js'
-export { isGeo, isLongName, supports, TRUE } from './ir.js'
+export type * from '../ir.js'
+export { isGeo, isLongName, supports, TRUE } from '../ir.js'
 export * from './aggregates.js'
 export * from './boolexp.js'
 export {

@@ -1,7 +1,7 @@
 import type { Table } from '../catalog/catalog.js'
 import { aggregateType } from './aggregates.js'
 import { and } from './boolexp.js'
-import { type BoolExp, type ColumnOp, type Operand, type OrderBy, type OrderTarget, type SqlType, TRUE } from './ir.js'
+import { type BoolExp, type ColumnOp, type Operand, type OrderBy, type OrderTarget, type SqlType, TRUE } from '../ir.js'
 import type { Names } from './names.js'
 import { FLOAT4, INT8 } from './operators.js'
 

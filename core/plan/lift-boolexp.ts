@@ -2,7 +2,7 @@ import { didYouMean } from '../wording.js'
 import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NumberText } from '../json/parse.js'
 import { describe, isObject } from './encode.js'
-import type { TableRef } from './ir.js'
+import type { TableRef } from '../ir.js'
 import { COLUMN_OPERATORS, operatorName, operatorNames, type SearchShape, takes } from './operators.js'
 
 /**

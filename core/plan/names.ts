@@ -17,7 +17,7 @@ import {
 import type { NamingConvention } from '../catalog/graphql-names.js'
 import { didYouMean } from '../wording.js'
 import { notExists, permissionDenied, type ServiceError, serviceError } from '../errors.js'
-import type { FunctionCall, Rule, TableRef } from './ir.js'
+import type { FunctionCall, Rule, TableRef } from '../ir.js'
 import { meant, misspelt, namesake } from './near-names.js'
 
 export type Action = 'select' | 'insert' | 'update' | 'delete'

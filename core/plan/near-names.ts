@@ -1,6 +1,6 @@
 import { tableName } from '../catalog/catalog.js'
 import { nearest } from '../wording.js'
-import type { TableRef } from './ir.js'
+import type { TableRef } from '../ir.js'
 
 /**
  * Returns the table, or function, that a name with its schema means (`hr.employee`, which is a name in `public`), or one of

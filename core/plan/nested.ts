@@ -1,6 +1,6 @@
 import type { Table } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
-import type { RowKey, Step } from './ir.js'
+import type { RowKey, Step } from '../ir.js'
 import type { Names } from './names.js'
 import { INT8 } from './operators.js'
 import { rowKey } from './rows.js'

@@ -1,4 +1,4 @@
-import { type ColumnOp, type CompareOp, isGeo, isRange, type SqlType, supports, type TypeKind } from './ir.js'
+import { type ColumnOp, type CompareOp, isGeo, isRange, type SqlType, supports, type TypeKind } from '../ir.js'
 
 /**
  * The right side of an operator. `same`: the column's type; `part`: that, or an element of a range; `list`: an array of

@@ -14,7 +14,7 @@ import type {
   Read,
   TableRef,
   Write,
-} from './ir.js'
+} from '../ir.js'
 import { INT8 } from './operators.js'
 
 /** The estimated cost of a request. It depends on values and on row counts, which are known only when it runs. */

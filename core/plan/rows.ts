@@ -1,6 +1,6 @@
 import type { Column, Table } from '../catalog/catalog.js'
 import { at, unexpectedPayload } from '../errors.js'
-import { type Insert, type InsertColumn, isGeo, type RowKey } from './ir.js'
+import { type Insert, type InsertColumn, isGeo, type RowKey } from '../ir.js'
 import type { Names } from './names.js'
 
 /**

@@ -1,4 +1,4 @@
-import type { SqlType } from './ir.js'
+import type { SqlType } from '../ir.js'
 
 /**
  * Returns a value of a type as PostgreSQL's text, for plans that are made without a request. It is an unlikely one, so

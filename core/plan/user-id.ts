@@ -1,6 +1,6 @@
 import { isInteger, USER_ID } from '../session.js'
 import { and, operandsOf } from './boolexp.js'
-import type { BoolExp, Operand, SqlType } from './ir.js'
+import type { BoolExp, Operand, SqlType } from '../ir.js'
 
 /**
  * Types of values that the user id may stand for, and which ids fit. Trailing blanks of a bpchar do not count, so that

@@ -13,7 +13,7 @@ import type {
   TableRef,
   Update,
   Write,
-} from './ir.js'
+} from '../ir.js'
 
 /** Returns whether a plan does anything with a column of a table but return it, so that its type matters. */
 export function usesColumn(op: Op, table: TableRef, column: string): boolean {

@@ -1,5 +1,5 @@
 import type { Table } from '../catalog/catalog.js'
-import type { BoolExp } from './ir.js'
+import type { BoolExp } from '../ir.js'
 import type { Names } from './names.js'
 import { equalColumns } from './price.js'
 

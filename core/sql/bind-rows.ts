@@ -3,7 +3,7 @@ import { type Json, readJson, type RowKind, type Rows, stringifyJson } from '../
 import { type Cursor, OPEN_BRACE, OPEN_BRACKET, pathOf, peek, skipValue } from '../json/scan.js'
 import { encode, hasFields, isWhole, readable, withDigits } from '../plan/encode.js'
 import { checkGeoJson } from '../plan/geojson.js'
-import { isGeo, type SqlType, type TypeKind } from '../plan/ir.js'
+import { isGeo, type SqlType, type TypeKind } from '../ir.js'
 
 /** The columns of rows to insert. */
 export type RowsColumns = readonly { readonly name: string; readonly type: SqlType }[]

@@ -22,7 +22,7 @@ import {
   type Write,
   type WriteAnswer,
   type WritePart,
-} from '../plan/ir.js'
+} from '../ir.js'
 import { TEXT } from '../plan/operators.js'
 import { XMIN } from '../plan/version.js'
 import { fromGeoJson } from './geojson.js'

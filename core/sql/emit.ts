@@ -1,4 +1,4 @@
-import { type Count, type Field, type Op, type Operand, operatorsIn, type Read, type Roots } from '../plan/ir.js'
+import { type Count, type Field, type Op, type Operand, operatorsIn, type Read, type Roots } from '../ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer, values } from './printer.js'
 import type { Statement } from './bind.js'

@@ -1,4 +1,4 @@
-import type { SqlType } from '../plan/ir.js'
+import type { SqlType } from '../ir.js'
 import { ident, integer, type Sql, sql, typeText } from './text.js'
 
 /** SRID of longitude and latitude, which GeoJSON uses, and geography by default. */

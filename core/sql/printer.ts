@@ -21,7 +21,7 @@ import {
   type PageInfo,
   type Read,
   type SqlType,
-} from '../plan/ir.js'
+} from '../ir.js'
 import { INT8, TEXT } from '../plan/operators.js'
 import { castGeo, toGeoJson } from './geojson.js'
 import { isListOfArrays, Params, type Statement } from './bind.js'

@@ -1,4 +1,4 @@
-import { isLongName, type SqlType, type TableRef } from '../plan/ir.js'
+import { isLongName, type SqlType, type TableRef } from '../ir.js'
 
 declare const sqlBrand: unique symbol
 /** SQL text built here from constants, quoted identifiers and `$n`. No other string has this type. */

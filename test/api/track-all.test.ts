@@ -1,6 +1,6 @@
 import pg from 'pg'
 import t from 'tap'
-import { survey } from '../../core/catalog/survey.js'
+import { survey } from '../../core/metadata/survey.js'
 import { toOne } from '../../plugins/query/metadata/relationship-names.js'
 import { freshDatabase } from '../kit/database.js'
 import { testServer } from '../kit/server.js'

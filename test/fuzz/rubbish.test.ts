@@ -1,6 +1,6 @@
 import pg from 'pg'
 import t from 'tap'
-import { introspect } from '../../core/catalog/introspect.js'
+import { introspect } from '../../core/metadata/introspect.js'
 import { operatorsOn } from '../../core/plan/operators.js'
 import fc, { cases } from '../kit/property.js'
 import { type Answered, type As, testServer, type TestServer } from '../kit/server.js'

@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import tap, { type Test } from 'tap'
-import { type EmailSender, type ObjectStore, type Receipt, SendError, type SmsSender } from '../../core/contracts.js'
+import {
+  type EmailSender,
+  type ObjectStore,
+  type Receipt,
+  SendError,
+  type SmsSender,
+} from '../../core/host/contracts.js'
 import mailgun from '../../providers/email/mailgun.js'
 import postmark from '../../providers/email/postmark.js'
 import resend from '../../providers/email/resend.js'

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import tap, { type Test } from 'tap'
-import type { Mail, TemplateMail } from '../../core/contracts.js'
+import type { Mail, TemplateMail } from '../../core/host/contracts.js'
 import { MAILGUN_DOMAIN, MAILGUN_KEY, fakeMailgun } from '../kit/fake-apis/mailgun.js'
 import { fakePostmark, POSTMARK_TOKEN } from '../kit/fake-apis/postmark.js'
 import { fakeResend, RESEND_KEY } from '../kit/fake-apis/resend.js'

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
-import type { EmailSender, SendError } from '../../core/contracts.js'
+import type { EmailSender, SendError } from '../../core/host/contracts.js'
 import { patience } from '../kit/patience.js'
 import { certificate, mail, sender, soon, USER } from '../kit/smtp.js'
 import { startScript, type Step } from '../kit/smtp-script.js'

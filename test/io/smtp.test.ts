@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Mail, SendError } from '../../core/contracts.js'
+import { type Mail, SendError } from '../../core/host/contracts.js'
 import { selfSigned } from '../kit/certificate.js'
 import { emailContract } from '../kit/index.js'
 import fc from '../kit/property.js'

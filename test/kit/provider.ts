@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { builtins } from '../../core/cli/builtins.js'
-import type { ProviderKinds } from '../../core/contracts.js'
+import type { ProviderKinds } from '../../core/host/contracts.js'
 import type { Provider } from '../../core/host/plugin.js'
 import { validate } from '../../core/host/validate.js'
 

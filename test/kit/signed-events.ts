@@ -1,5 +1,5 @@
 import { createHmac, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
-import type { PostedEvents } from '../../core/contracts.js'
+import type { PostedEvents } from '../../core/host/contracts.js'
 
 /** How a provider posts: body as it is, signed at a time, in seconds. */
 export type Sign = (body: Buffer, seconds?: number) => PostedEvents

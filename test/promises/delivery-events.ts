@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
-import type { PostedEvents } from '../../core/contracts.js'
+import type { PostedEvents } from '../../core/host/contracts.js'
 import { type DeliveryEvent, type RecipientOutcome, ServiceError } from '../../core/index.js'
 import { signedReceipt } from '../kit/fake-apis/vonage.js'
 import { twilioSignature } from '../kit/fake-apis/twilio.js'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import tap, { type Test } from 'tap'
-import type { EmailSender, PostedEvents } from '../../core/contracts.js'
+import type { EmailSender, PostedEvents } from '../../core/host/contracts.js'
 import { makeProvider } from '../kit/provider.js'
 import {
   basic,

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseJson } from '../../core/json/parse.js'
 import { encode } from '../../core/plan/encode.js'
-import type { SqlType, TypeKind } from '../../core/plan/ir.js'
+import type { SqlType, TypeKind } from '../../core/ir.js'
 
 const scalar = (kind: TypeKind): SqlType => ({ schema: 'pg_catalog', name: kind, kind }) as SqlType
 const list = (kind: TypeKind): SqlType => ({ ...scalar('array'), element: scalar(kind) }) as SqlType

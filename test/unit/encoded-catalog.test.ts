@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type CatalogData, openCatalog, shareTables, type TableData } from '../../core/catalog/catalog.js'
 import { type Decoded, decodeCatalog, encodeCatalog } from '../../core/compile/encoded.js'
-import { type BoolExp, TRUE } from '../../core/plan/ir.js'
+import { type BoolExp, TRUE } from '../../core/ir.js'
 
 t.test('what a worker reads is the snapshot', (t) => {
   const data = catalogOf([table('note'), table('größe\n"', 'other')])

@@ -85,7 +85,7 @@ const WALLS: readonly Wall[] = [
     about: OURS,
     may: [
       /^core\/(plan|sql|json)\//,
-      /^core\/(errors|session|wording)\.ts$/,
+      /^core\/(errors|ir|session|wording)\.ts$/,
       /^core\/catalog\/(catalog|graphql-names)\.ts$/,
     ],
     types: 'too',
@@ -93,13 +93,13 @@ const WALLS: readonly Wall[] = [
   {
     name: 'http knows no data',
     place: /^core\/http\//,
-    about: /^core\/(catalog|plan|sql|db|compile|data|host)\//,
+    about: /^core\/(catalog|metadata|plan|sql|db|compile|data|host)\//,
     may: [],
     types: 'too',
   },
   {
     name: 'the rooms of the engine know no host and no http',
-    place: /^core\/(catalog|compile|data|db|json)\//,
+    place: /^core\/(catalog|metadata|compile|data|db|json)\//,
     about: /^core\/(host|http)\//,
     may: [],
     types: 'too',

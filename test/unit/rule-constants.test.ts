@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { SqlType } from '../../core/plan/ir.js'
+import type { SqlType } from '../../core/ir.js'
 import { scaleOf } from '../../plugins/query/review/rules/constants.js'
 
 const scale = (name: string, kind: SqlType['kind'] = 'other') =>

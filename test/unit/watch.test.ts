@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { mock } from 'node:test'
 import pino from 'pino'
 import t from 'tap'
-import { watchCatalog } from '../../core/catalog/watch.js'
+import { watchCatalog } from '../../core/metadata/watch.js'
 import type { Database } from '../../core/db/database.js'
 
 const REFUSED = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import type { EmailSender, Mail, Receipt } from '../../../core/contracts.js'
+import type { EmailSender, Mail, Receipt } from '../../../core/host/contracts.js'
 import { type ContractCase, withDeadlines } from './case.js'
 import { assertReceipt, senderCases, soon } from './sender.js'
 import type { Stage, TakenMail } from './stage.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
-import { type Outcome, type Receipt, SendError } from '../../../core/contracts.js'
+import { type Outcome, type Receipt, SendError } from '../../../core/host/contracts.js'
 import { type ContractCase, within } from './case.js'
 import { patience } from '../patience.js'
 import type { Fault, Stage } from './stage.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import type { Sms, SmsSender } from '../../../core/contracts.js'
+import type { Sms, SmsSender } from '../../../core/host/contracts.js'
 import { type ContractCase, withDeadlines } from './case.js'
 import { assertReceipt, senderCases, soon } from './sender.js'
 import type { Stage, TakenSms } from './stage.js'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { pino } from 'pino'
-import type { ProviderKinds } from '../../../core/contracts.js'
+import type { ProviderKinds } from '../../../core/host/contracts.js'
 import type { Provider } from '../../../core/host/plugin.js'
 import type { Infer, Schema } from '../../../core/json/schema.js'
 import { validate } from '../../../core/host/validate.js'

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { ByteRange, ObjectStore, StoredObject } from '../../../core/contracts.js'
+import type { ByteRange, ObjectStore, StoredObject } from '../../../core/host/contracts.js'
 import { type ContractCase, withDeadlines } from './case.js'
 import { patience } from '../patience.js'
 

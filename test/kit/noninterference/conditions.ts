@@ -1,5 +1,5 @@
 import { COLUMN_OPERATORS, operatorOn, OPERATORS, operatorsOn, type Right, TEXT } from '../../../core/plan/operators.js'
-import type { SqlType } from '../../../core/plan/ir.js'
+import type { SqlType } from '../../../core/ir.js'
 import type { Random } from '../oracle/generate.js'
 import { type Era, grantsOf, isSelectable } from './permissions.js'
 import { type Column, columnOf, type Json, type Table, tableOf, TABLES } from './schema.js'

@@ -1,4 +1,4 @@
-import type { TypeKind } from '../../../core/plan/ir.js'
+import type { TypeKind } from '../../../core/ir.js'
 import { fingerprint } from '../../../plugins/graphql/plan/opaque.js'
 import { anyId, type Asker, generateCondition, mayAggregate, pickColumn, relationOf, rightSide } from './conditions.js'
 import { grantsOf } from './permissions.js'

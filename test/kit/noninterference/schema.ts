@@ -1,4 +1,4 @@
-import type { SqlType, TypeKind } from '../../../core/plan/ir.js'
+import type { SqlType, TypeKind } from '../../../core/ir.js'
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined }
 export type Row = Readonly<Record<string, Json>>

@@ -1,8 +1,8 @@
 import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import type { TableRef } from '../plan/ir.js'
-import { type Customization, type FunctionData, tableName } from './catalog.js'
+import type { TableRef } from '../ir.js'
+import { type Customization, type FunctionData, tableName } from '../catalog/catalog.js'
 import {
   GRAPHQL_TYPES,
   functionFieldName,
@@ -12,7 +12,7 @@ import {
   ROOT_FIELDS,
   type RootFieldKind,
   rootFieldName,
-} from './graphql-names.js'
+} from '../catalog/graphql-names.js'
 import type { DatabaseTable } from './introspect.js'
 import { missingColumn } from './relationship.js'
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import { tableName } from './catalog.js'
+import { tableName } from '../catalog/catalog.js'
 import { type Metadata, permissionKey, type PermissionRow, type PermissionType, type TrackedTable } from './metadata.js'
 
 /** Inherited roles, and the roles from which each of them inherits. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { BoolExp } from '../plan/ir.js'
-import { type CatalogData, type RolePermissions, type TableData, tableKey } from './catalog.js'
+import type { BoolExp } from '../ir.js'
+import { type CatalogData, type RolePermissions, type TableData, tableKey } from '../catalog/catalog.js'
 import type { Judged } from './constants.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import { prepared } from '../db/prepared.js'
-import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
-import { type Column, type Constraint, type ForeignKey, type TableData, tableKey } from './catalog.js'
+import type { SqlType, TableRef, TypeKind } from '../ir.js'
+import { type Column, type Constraint, type ForeignKey, type TableData, tableKey } from '../catalog/catalog.js'
 import type { Marks } from './metadata.js'
 
 /** A table in PostgreSQL. */

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import { prepared } from '../db/prepared.js'
-import type { SqlType, TableRef } from '../plan/ir.js'
-import { tableKey } from './catalog.js'
+import type { SqlType, TableRef } from '../ir.js'
+import { tableKey } from '../catalog/catalog.js'
 import { fieldsOf, labelsOf, lacking, type RawType, readType } from './introspect.js'
 
 /** A function or procedure in PostgreSQL. */

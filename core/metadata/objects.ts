@@ -1,6 +1,6 @@
-import { tableName } from './catalog.js'
+import { tableName } from '../catalog/catalog.js'
 import type { PermissionRow, TrackedTable } from './metadata.js'
-import type { TableRef } from '../plan/ir.js'
+import type { TableRef } from '../ir.js'
 
 /** Names of metadata objects in lists of dependents and inconsistencies. */
 

@@ -2,10 +2,10 @@ import pg, { type ClientBase } from 'pg'
 import { unexpectedPayload } from '../errors.js'
 import { operandsOf } from '../plan/boolexp.js'
 import { placeOf } from '../plan/encode.js'
-import type { BoolExp, Operand, SqlType } from '../plan/ir.js'
+import type { BoolExp, Operand, SqlType } from '../ir.js'
 import { bind } from '../sql/bind.js'
 import { emitConstants } from '../sql/emit.js'
-import type { CatalogData } from './catalog.js'
+import type { CatalogData } from '../catalog/catalog.js'
 import type { Permission } from './permission.js'
 
 /** A value in the metadata that PostgreSQL must be able to read as its type: the label of an enum, the name of a table. */

@@ -2,7 +2,7 @@ import { at, notExists, parseFailed, type ServiceError, serviceError, unexpected
 import type { Json } from '../json/parse.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'
 import { isObject } from '../plan/encode.js'
-import type { TableRef } from '../plan/ir.js'
+import type { TableRef } from '../ir.js'
 import {
   type ComputedField,
   type FunctionArgument,
@@ -11,7 +11,7 @@ import {
   resultRef,
   tableKey,
   tableName,
-} from './catalog.js'
+} from '../catalog/catalog.js'
 import { objectOf } from './customization.js'
 import type { FoundArgument, FoundFunction } from './introspect-functions.js'
 import type { ComputedFieldRow, TrackedFunction } from './metadata.js'

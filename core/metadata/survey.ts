@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import { at, notExists } from '../errors.js'
-import type { TableRef } from '../plan/ir.js'
-import type { ForeignKey } from './catalog.js'
+import type { TableRef } from '../ir.js'
+import type { ForeignKey } from '../catalog/catalog.js'
 import { CATALOG_SCHEMA } from './schema.js'
 
 /** What to look for. Without either: all schemas but those of PostgreSQL, of extensions and of Rowhouse. */

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../json/parse.js'
 import { and, arrayOf, type Operands, planBoolExp, rootColumns } from '../plan/boolexp.js'
 import { constantAt, isObject } from '../plan/encode.js'
 import { computedColumn, computedRelationship, needsNothing } from '../plan/fields.js'
-import { type BoolExp, type Join, type Operand, type Preset, type SqlType } from '../plan/ir.js'
+import { type BoolExp, type Join, type Operand, type Preset, type SqlType } from '../ir.js'
 import { liftBoolExp, liftTableRef, Slots } from '../plan/lift-boolexp.js'
 import type { Names } from '../plan/names.js'
 import { COLUMN_OPERATORS, operatorName } from '../plan/operators.js'
@@ -17,7 +17,7 @@ import type {
   SelectPermission,
   Table,
   UpdatePermission,
-} from './catalog.js'
+} from '../catalog/catalog.js'
 import type { PermissionType } from './metadata.js'
 
 /** Stores each distinct expression once and returns its index. */

@@ -1,6 +1,6 @@
-import { type BoolExp, isTrue, TRUE } from '../plan/ir.js'
+import { type BoolExp, isTrue, TRUE } from '../ir.js'
 import { permissionRole } from '../session.js'
-import { maskOf, type RolePermissions, type SelectPermission } from './catalog.js'
+import { maskOf, type RolePermissions, type SelectPermission } from '../catalog/catalog.js'
 import { agree, type InheritedRoles, inOrder, mostOf, permissionsFor } from './inherited-role.js'
 import { permissionKey, type PermissionType, type TrackedTable } from './metadata.js'
 

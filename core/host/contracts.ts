@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { AskedServer } from './observe/tracing.js'
+import type { AskedServer } from '../observe/tracing.js'
 
 /** Kinds of providers. Plugins add kinds by declaration merging on `rowhouse`. */
 export interface ProviderKinds {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { ServiceError, serviceError } from '../errors.js'
 import { type Json, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import type { BoolExp, Op, Operand, SqlType, TableRef } from '../plan/ir.js'
+import type { BoolExp, Op, Operand, SqlType, TableRef } from '../ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
 import { permissionRole, roleName } from '../session.js'
 import {
@@ -18,11 +18,11 @@ import {
   type TableData,
   tableKey,
   tableName,
-} from './catalog.js'
+} from '../catalog/catalog.js'
 import { constantsAmong, constantsIn, type Judged, presetsOf, refuseRefused } from './constants.js'
 import { readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
-import { isReserved, isReservedColumn, madeName, type NamingConvention } from './graphql-names.js'
+import { isReserved, isReservedColumn, madeName, type NamingConvention } from '../catalog/graphql-names.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'

@@ -1,8 +1,8 @@
 import type { ClientBase } from 'pg'
 import { prepared } from '../db/prepared.js'
 import { type Json, NO_LIMITS, parseJson, stringifyJson } from '../json/parse.js'
-import type { TableRef } from '../plan/ir.js'
-import { tableKey } from './catalog.js'
+import type { TableRef } from '../ir.js'
+import { tableKey } from '../catalog/catalog.js'
 
 /** The metadata: the rows of `svc_catalog` in memory, to be changed and written back. */
 export interface Metadata {

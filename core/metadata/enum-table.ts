@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ClientBase } from 'pg'
 import { ident, sql, tableText } from '../sql/text.js'
-import type { EnumValue } from './catalog.js'
-import { isEnumName } from './graphql-names.js'
+import type { EnumValue } from '../catalog/catalog.js'
+import { isEnumName } from '../catalog/graphql-names.js'
 import type { DatabaseTable, FoundTables } from './introspect.js'
 import type { Metadata } from './metadata.js'
 

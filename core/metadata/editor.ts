@@ -1,6 +1,6 @@
 import { at, notExists, parseFailed, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
-import type { BoolExp, TableRef } from '../plan/ir.js'
+import type { BoolExp, TableRef } from '../ir.js'
 import { missingFunction, missingTable } from '../plan/names.js'
 import { meant, namesake } from '../plan/near-names.js'
 import { isAdmin, ROLE_NAME } from '../session.js'
@@ -12,7 +12,7 @@ import {
   tableKey,
   tableName,
   tableOfKey,
-} from './catalog.js'
+} from '../catalog/catalog.js'
 import { type Change, dropObject } from './change.js'
 import { type Constant, constantsAmong, constantsIn, presetsOf } from './constants.js'
 import { isSystem, nameTaken } from './draft.js'
@@ -31,7 +31,7 @@ import {
   type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
-import { graphqlName, isReserved, isReservedColumn } from './graphql-names.js'
+import { graphqlName, isReserved, isReservedColumn } from '../catalog/graphql-names.js'
 import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './customization.js'
 import type { Survey, Wanted } from './survey.js'
 
