@@ -1,5 +1,6 @@
 import { pathToFileURL } from 'node:url'
 import type { startServer as StartServer } from '../../core/host/server.js'
+import { createLogger } from '../../core/observe/log.js'
 import { supervised } from '../../core/processes/siblings.js'
 import { supervise } from '../../core/processes/supervisor.js'
 
@@ -25,7 +26,8 @@ const email = port === undefined ? undefined : { default: 'smtp', smtp }
 process.stdin.once('end', () => process.exit()).resume()
 // Otherwise the server is this process alone. Another build may have no processes.
 const siblings = PROCESSES === undefined ? undefined : supervised()
-if (PROCESSES !== undefined && !siblings) process.exit(await supervise(Number(PROCESSES)))
+if (PROCESSES !== undefined && !siblings)
+  process.exit(await supervise(Number(PROCESSES), createLogger({ level: 'info' })))
 try {
   const { startServer } = (await import(new URL('core/host/server.js', build).href)) as {
     startServer: typeof StartServer

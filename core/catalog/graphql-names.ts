@@ -1,5 +1,4 @@
 import type { TableRef } from '../ir.js'
-import { operatorNames } from '../plan/operators.js'
 
 /**
  * How GraphQL names what is not given a name. `hasura-default`: as in the database, with parts in snake_case.
@@ -87,10 +86,6 @@ export const isEnumName = (name: string): boolean => isGraphqlName(name) && !['t
 
 /** Returns whether a table with this name needs another in GraphQL. */
 export const isReserved = (name: string): boolean => !isGraphqlName(name) || name === '_' || GRAPHQL_TYPES.has(name)
-
-/** Returns whether a column with this name needs another in GraphQL, where conditions would read it as an operator. */
-export const isReservedColumn = (name: string): boolean => !isGraphqlName(name) || OPERATORS.has(name)
-const OPERATORS: ReadonlySet<string> = new Set(['_and', '_or', '_not', ...operatorNames('_')])
 
 /**
  * Makes a name of GraphQL from another: `Order Items` becomes `Order_Items`, `2nd` becomes `_2nd`, and a name that is

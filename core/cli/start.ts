@@ -26,7 +26,8 @@ export function start(invocation: Invocation): Promise<number> {
 async function startOrSupervise(invocation: Invocation): Promise<number> {
   const siblings = supervised()
   if (siblings?.isReplacement) return run(invocation, { siblings }).catch(logged)
-  if (invocation.flags['processes'] !== undefined && !siblings) return supervise(await processesOf(invocation))
+  if (invocation.flags['processes'] !== undefined && !siblings)
+    return supervise(await processesOf(invocation), createLogger({ level: 'info' }))
   return run(invocation, { siblings })
 }
 

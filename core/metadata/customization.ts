@@ -1,6 +1,7 @@
 import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
+import { operatorNames } from '../plan/operators.js'
 import type { TableRef } from '../ir.js'
 import { type Customization, type FunctionData, tableName } from '../catalog/catalog.js'
 import {
@@ -111,6 +112,10 @@ export interface Others {
   readonly functions: readonly FunctionData[]
   readonly naming?: NamingConvention
 }
+
+/** Returns whether a column with this name needs another in GraphQL, where conditions would read it as an operator. */
+export const isReservedColumn = (name: string): boolean => !isGraphqlName(name) || OPERATORS.has(name)
+const OPERATORS: ReadonlySet<string> = new Set(['_and', '_or', '_not', ...operatorNames('_')])
 
 /** Returns the names from a table's configuration, which has been validated. */
 export const givenNames = (configuration: Json): GivenNames => (configuration ?? {}) as GivenNames

@@ -20,9 +20,9 @@ import {
   tableName,
 } from '../catalog/catalog.js'
 import { constantsAmong, constantsIn, type Judged, presetsOf, refuseRefused } from './constants.js'
-import { readCustomization } from './customization.js'
+import { isReservedColumn, readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
-import { isReserved, isReservedColumn, madeName, type NamingConvention } from '../catalog/graphql-names.js'
+import { isReserved, madeName, type NamingConvention } from '../catalog/graphql-names.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'

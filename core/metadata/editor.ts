@@ -31,8 +31,8 @@ import {
   type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
-import { graphqlName, isReserved, isReservedColumn } from '../catalog/graphql-names.js'
-import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './customization.js'
+import { graphqlName, isReserved } from '../catalog/graphql-names.js'
+import { givenNames, isReservedColumn, type Others, refuseTakenField, refuseTakenNames } from './customization.js'
 import type { Survey, Wanted } from './survey.js'
 
 /**

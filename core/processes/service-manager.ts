@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import type { Logger } from '../observe/log.js'
+import type { Logger } from 'pino'
 
 /** Tells systemd what this server does, as a unit with `Type=notify` expects. */
 export interface ServiceManager {

@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLogger } from '../observe/log.js'
+import type { Logger } from 'pino'
 import { returnUntaken } from './handover.js'
 import { memoryLimit } from './machine.js'
 import { serviceManager } from './service-manager.js'
@@ -40,8 +40,7 @@ interface Process {
  * the other; SIGTERM and SIGINT end all.
  * @returns the exit code
  */
-export async function supervise(count: number): Promise<number> {
-  const log = createLogger({ level: 'info' })
+export async function supervise(count: number, log: Logger): Promise<number> {
   // A process makes its unix socket accessible once it listens.
   const umask = process.umask(0o177)
   const limit = memoryLimit()

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { type ServerOptions, startServer } from '../../core/host/server.js'
+import { createLogger } from '../../core/observe/log.js'
 import { supervised } from '../../core/processes/siblings.js'
 import { supervise } from '../../core/processes/supervisor.js'
 
@@ -48,7 +49,7 @@ export async function startProcesses(options: ServerOptions, count: string) {
 const given = process.env[OPTIONS]
 if (given !== undefined) {
   const siblings = supervised()
-  if (!siblings) process.exit(await supervise(Number(process.env[TEST_PROCESSES])))
+  if (!siblings) process.exit(await supervise(Number(process.env[TEST_PROCESSES]), createLogger({ level: 'info' })))
   const options = JSON.parse(given, (_, value: unknown) =>
     typeof value === 'string' && value.startsWith('file:') ? new URL(value) : value,
   ) as ServerOptions
