@@ -1,5 +1,3 @@
-import type { Session } from './session.js'
-
 /** A response: JSON from PostgreSQL as text or unparsed bytes, or a stream of rows. */
 export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
   /** HTTP status; defaults to 200. */
@@ -42,15 +40,3 @@ export interface RowStream {
 }
 
 export type AnswerFormat = 'json' | 'ndjson' | 'csv'
-
-/** The part of the section `database` of the configuration that limits what a caller holds in answers, in bytes. */
-export interface AnswerLimits {
-  readonly maxAnswerBytes: number
-  readonly maxAnonymousAnswerBytes: number
-}
-
-/** Returns the most bytes that a caller may hold in answers. */
-export const answerLimit = (
-  { maxAnswerBytes, maxAnonymousAnswerBytes }: AnswerLimits,
-  { role }: Pick<Session, 'role'>,
-): number => (role === 'anonymous' ? Math.min(maxAnswerBytes, maxAnonymousAnswerBytes) : maxAnswerBytes)

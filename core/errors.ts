@@ -255,11 +255,6 @@ export const permissionDenied = (
   return serviceError('permission-denied', message, path, { denied })
 }
 
-/** @throws ServiceError 400 unexpected-payload: a key that is none of `known` */
-export function refuseOtherKeys(value: object, known: readonly string[], path: string): void {
-  for (const key in value) if (!known.includes(key)) throw unexpectedKey(key, known, path)
-}
-
 export const unexpectedKey = (key: string, known: readonly string[], path: string): ServiceError =>
   unexpectedPayload(`unexpected key "${key}"${didYouMean(key, known)}`, at(path, key))
 

@@ -17,7 +17,7 @@ export type { Catalog } from './catalog/catalog.js'
 export type { TemplateMeaning } from './metadata/draft.js'
 export type * from './host/contracts.js'
 export type { Data, Request, Transaction } from './data/data.js'
-export { withDryRun } from './data/dry-run.js'
+export { withDryRun } from './data/registry.js'
 export type { PermissionExplained } from './data/explain-permission.js'
 export type { Explained } from './data/explain.js'
 export type { PlanReader, QueryPlan } from './data/query-plans.js'
@@ -25,7 +25,8 @@ export { insertNested, type InsertStep, type NestedFrontEnd, NestedWrite, relate
 export type { Call, Operation, Operations, Steps, Templatable } from './data/operations.js'
 export { describe as describeDatabaseError } from './db/sqlstates.js'
 export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors.js'
-export { callOf, definePlugin, defineProvider, OperationRefused } from './host/plugin.js'
+export { answerQuery, callOf } from './request.js'
+export { definePlugin, defineProvider, OperationRefused } from './host/plugin.js'
 export { version } from './host/version.js'
 export { counted, didYouMean } from './wording.js'
 export type {
@@ -39,7 +40,7 @@ export type {
   ServiceName,
   Services,
 } from './host/plugin.js'
-export { assertSameOrigin, isSameOrigin, requireJson } from './http/csrf.js'
+export { assertSameOrigin, isSameOrigin, requireJson } from './http/identity.js'
 export { readHttpDate } from './http/date.js'
 export { assertNotCoded, readBody, readJson } from './http/body.js'
 export {
@@ -51,11 +52,11 @@ export {
   type OutboundRequest,
 } from './http/outbound.js'
 export { escapeHtml } from './http/page.js'
-export { listsTag, tagged } from './http/etag.js'
+export { listsTag, tagged } from './http/respond.js'
 export { IF_MATCH, type Match, readMatch } from './request-headers.js'
 export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
-export type { Authenticator, Credentials } from './http/session.js'
+export type { Authenticator, Credentials } from './http/admission.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
 import './http/request-state.js'
 export { comparable, recipientsOf, withoutDuplicates } from './host/contracts.js'

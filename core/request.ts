@@ -1,37 +1,51 @@
+import type { Answer } from './answer.js'
 import type { Compiled } from './compile/compile.js'
 import type { Request } from './data/data.js'
-import type { Answer, Call } from './data/operations.js'
+import type { Call, Operations } from './data/operations.js'
 import { countOf } from './data/request-limits.js'
 import type { Job } from './db/lane.js'
 import { ServiceError, serviceError } from './errors.js'
+import { type JsonReading, readJson } from './http/body.js'
+import type { Exchange } from './http/exchange.js'
+import { tagged, wantedFormat } from './http/respond.js'
 import type { Json } from './json/parse.js'
 import type { Form } from './sql/emit.js'
 import { timed } from './observe/timing.js'
 
-/** The steps of a request, implemented by `core/data/service.ts`. */
-export interface RequestSteps {
-  /**
-   * Compiles a shape to SQL that the caller's role may run, once per shape and role.
-   * @see core/compile, core/plan, core/sql
-   */
-  compile(request: Request, call: Call, form: Form, isFree?: boolean): Promise<Compiled>
-  /** Refuses a request above the cost limit. @see core/data/request-limits.ts */
-  checkPrice(plan: Compiled, request: Request, call: Call): void
-  /** Encodes rows that are too long for `bind` beforehand, in a worker. Returns undefined if there are none. */
-  bindLong(plan: Compiled, request: Request, call: Call): Promise<void> | undefined
-  /** Encodes the values for PostgreSQL. @see core/sql/bind.ts */
-  bind(plan: Compiled, request: Request, call: Call): Job
-  /** Runs a request that returns one text. @see core/db */
-  runCell(job: Job, call: Call): Promise<Answer>
-  /**
-   * Runs a read that may return many rows, and formats them.
-   * @see core/db/stream.ts, core/data/format.ts
-   */
-  runRows(job: Job, call: Call): Promise<Answer>
-  /** Returns whether the answer of several reads is likely to be short, as the ones before. @see core/data/plans.ts */
-  isShort(plan: Compiled): boolean
-  /** Records the length of an answer of several reads. */
-  recordLength(plan: Compiled, isLong: boolean): void
+/**
+ * The way of a request of the JSON query API, from its body to its answer. Both ways of HTTP lead here: past Koa
+ * (`core/http/fast`) and through it (`core/http/app.ts`). They have admitted the request and know its session
+ * (`core/http/admission.ts`), and send the answer (`core/http/respond.ts`).
+ */
+export async function answerQuery(exchange: Exchange, operations: Operations, reading: JsonReading): Promise<Answer> {
+  const format = wantedFormat(exchange)
+  const query = await readJson(exchange, reading) // parse: core/http/body.ts, core/json
+  const call = callOf(exchange, format) // session
+  const answer = await operations.run(query, call) // core/data/registry.ts; lift: plugins/query/lift; then answerRequest
+  return tagged(exchange, answer) // versions as an ETag: core/http/respond.ts
+}
+
+/** Returns the context of an operation that a request starts. */
+export function callOf(
+  exchange: Pick<Exchange, 'state'> | Pick<Exchange, 'state' | 'get' | 'set'>,
+  format: Call['format'] = 'json',
+  dialect?: Call['dialect'],
+): Call {
+  const { state } = exchange
+  return {
+    session: state.session,
+    get signal() {
+      return state.signal
+    },
+    keyed: state.keyed,
+    dryRun: state.dryRun,
+    headers: 'get' in exchange ? exchange : undefined,
+    log: () => state.log,
+    timing: state.timing,
+    explains: state.limits.explainPermissions,
+    format,
+    dialect,
+  }
 }
 
 /** Maximum number of rows that are returned as one text. */
@@ -40,13 +54,7 @@ const FEW = 1000
 const SHORT = 1024 * 1024
 
 /**
- * Runs all steps of a request, from the bytes that a client sent to the bytes of the response:
- *
- * - parse: decodes the body as JSON, in `core/http/body.ts` and `core/json`;
- * - lift: separates the request's shape from its values, in `plugins/query/rows/lift` for the JSON API;
- * - compile, bind, run: below;
- * - respond: sends the response to the client, in `core/http/respond.ts`.
- *
+ * Runs a request of the database that a plugin lifted: its shape, apart from its values.
  * @param most maximum number of rows that the client requests; undefined: returns one text of any length
  * @returns undefined when the rows of an insert have different keys and must be inserted per key set
  */
@@ -101,3 +109,29 @@ function ifTooLarge(error: unknown): undefined {
 
 const lengthOf = (answer: Answer): number =>
   answer.kind === 'text' ? answer.text.length : answer.kind === 'bytes' ? answer.bytes.length : Infinity
+
+/** The steps of a request, implemented by `core/data/service.ts`. */
+export interface RequestSteps {
+  /**
+   * Compiles a shape to SQL that the caller's role may run, once per shape and role.
+   * @see core/compile, core/plan, core/sql
+   */
+  compile(request: Request, call: Call, form: Form, isFree?: boolean): Promise<Compiled>
+  /** Refuses a request above the cost limit. @see core/data/request-limits.ts */
+  checkPrice(plan: Compiled, request: Request, call: Call): void
+  /** Encodes rows that are too long for `bind` beforehand, in a worker. Returns undefined if there are none. */
+  bindLong(plan: Compiled, request: Request, call: Call): Promise<void> | undefined
+  /** Encodes the values for PostgreSQL. @see core/sql/bind.ts */
+  bind(plan: Compiled, request: Request, call: Call): Job
+  /** Runs a request that returns one text. @see core/db */
+  runCell(job: Job, call: Call): Promise<Answer>
+  /**
+   * Runs a read that may return many rows, and formats them.
+   * @see core/db/stream.ts, core/data/format.ts
+   */
+  runRows(job: Job, call: Call): Promise<Answer>
+  /** Returns whether the answer of several reads is likely to be short, as the ones before. @see core/data/plans.ts */
+  isShort(plan: Compiled): boolean
+  /** Records the length of an answer of several reads. */
+  recordLength(plan: Compiled, isLong: boolean): void
+}

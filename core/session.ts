@@ -70,3 +70,15 @@ export const isUserId = (text: string): boolean => /^[^\p{Cc}\p{Cs}]{1,255}$/u.t
 export function isInteger(text: string, bits: 16 | 32 | 64 = 64): boolean {
   return /^-?\d{1,19}$/.test(text) && BigInt.asIntN(bits, BigInt(text)) === BigInt(text)
 }
+
+/** The part of the section `database` of the configuration that limits what a caller holds in answers, in bytes. */
+export interface AnswerLimits {
+  readonly maxAnswerBytes: number
+  readonly maxAnonymousAnswerBytes: number
+}
+
+/** Returns the most bytes that a caller may hold in answers. */
+export const answerLimit = (
+  { maxAnswerBytes, maxAnonymousAnswerBytes }: AnswerLimits,
+  { role }: Pick<Session, 'role'>,
+): number => (role === 'anonymous' ? Math.min(maxAnswerBytes, maxAnonymousAnswerBytes) : maxAnswerBytes)

@@ -1,6 +1,6 @@
 import { readCatalog } from '../../core/metadata/change.js'
 import { openCatalog } from '../../core/catalog/catalog.js'
-import { CompileCache } from '../../core/data/snapshots.js'
+import { CompileCache } from '../../core/data/shared-cache.js'
 import { compile, type Compiled, type Task } from '../../core/compile/compile.js'
 import { encodeCatalog } from '../../core/compile/encoded.js'
 import { CompilePool } from '../../core/compile/pool.js'

@@ -1,60 +1,72 @@
+import { pathToFileURL } from 'node:url'
 import { Session } from 'node:inspector/promises'
 import { spawnThrowaway, TEST_DATABASE_URL } from '../../test/kit/cluster.js'
 import { testServer } from '../../test/kit/server.js'
 
-/** `node build/bench/micro/walk.js [--list]`: in how many of our files some code runs for one request, by kind of request. */
-const cluster = await spawnThrowaway()
-process.env[TEST_DATABASE_URL] = cluster.url
-const atEnd: (() => Promise<void>)[] = []
-const server = await testServer({ teardown: (fn) => atEnd.push(fn) })
-await server.must('run_sql', { sql: 'create table note (id int primary key, title text)' })
-await server.must('bulk', [
-  { type: 'track_table', args: 'note' },
-  {
-    type: 'create_select_permission',
-    args: { table: 'note', role: 'user', permission: { columns: '*', filter: {} } },
-  },
-  {
-    type: 'create_query_template',
-    args: {
-      name: 'one',
-      template: { type: 'select', args: { table: 'note', columns: ['id'], where: { id: { param: 'id' } } } },
+/** The files in which some code runs for one request, by kind of request. `TEST_DATABASE_URL` names a cluster. */
+export async function walks(): Promise<Readonly<Record<string, readonly string[]>>> {
+  const atEnd: (() => Promise<void>)[] = []
+  const server = await testServer({ teardown: (fn) => atEnd.push(fn) })
+  await server.must('run_sql', { sql: 'create table note (id int primary key, title text)' })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'note' },
+    {
+      type: 'create_select_permission',
+      args: { table: 'note', role: 'user', permission: { columns: '*', filter: {} } },
     },
-  },
-])
-const profiler = new Session()
-profiler.connect()
-await profiler.post('Profiler.enable')
+    {
+      type: 'create_query_template',
+      args: {
+        name: 'one',
+        template: { type: 'select', args: { table: 'note', columns: ['id'], where: { id: { param: 'id' } } } },
+      },
+    },
+  ])
+  const profiler = new Session()
+  profiler.connect()
+  await profiler.post('Profiler.enable')
 
-async function filesOf(request: () => Promise<unknown>): Promise<readonly string[]> {
-  await profiler.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
-  await profiler.post('Profiler.takePreciseCoverage')
-  await request()
-  const { result } = await profiler.post('Profiler.takePreciseCoverage')
-  await profiler.post('Profiler.stopPreciseCoverage')
-  return result
-    .filter(({ url }) => /\/build\/(core|plugins|providers)\//.test(url))
-    .filter(({ functions }) =>
-      functions.some(({ functionName, ranges }) => functionName !== '' && ranges[0]!.count > 0),
-    )
-    .map(({ url }) => url.replace(/.*\/build\//, '').replace(/\.js$/, '.ts'))
-    .toSorted()
+  async function filesOf(request: () => Promise<unknown>): Promise<readonly string[]> {
+    await profiler.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
+    await profiler.post('Profiler.takePreciseCoverage')
+    await request()
+    const { result } = await profiler.post('Profiler.takePreciseCoverage')
+    await profiler.post('Profiler.stopPreciseCoverage')
+    return result
+      .filter(({ url }) => /\/build\/(core|plugins|providers)\//.test(url))
+      .filter(({ functions }) =>
+        functions.some(({ functionName, ranges }) => functionName !== '' && ranges[0]!.count > 0),
+      )
+      .map(({ url }) => url.replace(/.*\/build\//, '').replace(/\.js$/, '.ts'))
+      .toSorted()
+  }
+
+  const ask = (type: string, args: object) => server.query(type, args, { role: 'user' })
+  const select = (where: object) => ask('select', { table: 'note', columns: ['id'], where })
+  const template = () => ask('execute_query_template', { name: 'one', args: { id: 3 } })
+  for (let id = 0; id < 40; id++) await select({ id })
+  for (let times = 0; times < 40; times++) await template()
+  // Opens a connection for many rows.
+  await select({ id: { $lt: 3 } })
+  const found = {
+    'a select that was compiled before': await filesOf(() => select({ id: 7 })),
+    'a select of a new shape': await filesOf(() => select({ id: { $gt: 3 } })),
+    'a template that was compiled before': await filesOf(template),
+  }
+  profiler.disconnect()
+  for (const end of atEnd.reverse()) await end()
+  return found
 }
 
-const ask = (type: string, args: object) => server.query(type, args, { role: 'user' })
-const select = (where: object) => ask('select', { table: 'note', columns: ['id'], where })
-const template = () => ask('execute_query_template', { name: 'one', args: { id: 3 } })
-for (let id = 0; id < 40; id++) await select({ id })
-for (let times = 0; times < 3; times++) await template()
-const walks = {
-  'a select that was compiled before': await filesOf(() => select({ id: 7 })),
-  'a select of a new shape': await filesOf(() => select({ id: { $gt: 3 } })),
-  'a template that was compiled before': await filesOf(template),
+/** `node build/bench/micro/walk.js [--list]` */
+async function main(): Promise<void> {
+  const cluster = await spawnThrowaway()
+  process.env[TEST_DATABASE_URL] = cluster.url
+  for (const [name, files] of Object.entries(await walks())) {
+    process.stdout.write(`${name}: ${files.length} files\n`)
+    if (process.argv.includes('--list')) process.stdout.write(`${files.map((file) => `  ${file}\n`).join('')}`)
+  }
+  await cluster.stop()
+  process.exit()
 }
-for (const [name, files] of Object.entries(walks)) {
-  process.stdout.write(`${name}: ${files.length} files\n`)
-  if (process.argv.includes('--list')) process.stdout.write(`${files.map((file) => `  ${file}\n`).join('')}`)
-}
-for (const end of atEnd) await end()
-await cluster.stop()
-process.exit()
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main()

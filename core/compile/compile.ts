@@ -180,3 +180,7 @@ function sharesCommit(op: Op, catalog: Catalog): boolean {
   const table = catalog.tables.get(tableKey(op.table))
   return table?.kind === 'table' && !table.ownTransaction
 }
+
+/** Estimates the memory of a plan in the cache. */
+export const bytesOf = ({ statements }: Compiled): number =>
+  2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)

@@ -1,3 +1,4 @@
+import { traced } from '../observe/timing.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DatabaseConfig } from '../db/config.js'
 import type { Database } from '../db/database.js'
@@ -6,7 +7,6 @@ import type { RowBatches } from '../db/row-messages.js'
 import { type ServiceError, serviceError, unavailable } from '../errors.js'
 import type { Metrics } from '../observe/metrics.js'
 import { isAdmin, type Session } from '../session.js'
-import { traced } from '../observe/tracing.js'
 import type { Call } from './operations.js'
 
 /** Keeps each caller within its share of the database's connections and time. */

@@ -1,3 +1,4 @@
+import { traced } from '../observe/timing.js'
 import {
   type AnyTask,
   type Compiled,
@@ -13,7 +14,6 @@ import type { CompilePool, PoolConfig, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../observe/metrics.js'
 import type { Op } from '../ir.js'
 import type { Names } from '../plan/names.js'
-import { traced } from '../observe/tracing.js'
 import { Shares } from './caller-limits.js'
 import { createNewQueryLimit, type Limits } from './request-limits.js'
 import type { Snapshot } from './snapshots.js'

@@ -1,7 +1,8 @@
 import { didYouMean } from '../wording.js'
 import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../json/ajv.js'
-import { at, isUnder, parseFailed, refuseOtherKeys, serviceError, type ServiceError, unexpectedKey } from '../errors.js'
+import { at, isUnder, parseFailed, serviceError, type ServiceError, unexpectedKey } from '../errors.js'
+import { refuseOtherKeys } from '../json/value.js'
 import { IF_MATCH } from '../request-headers.js'
 import { pointerKeys, valueAtPointer } from '../json/json-pointer.js'
 import type { Json, JsonObject } from '../json/parse.js'
@@ -9,7 +10,6 @@ import { isObject } from '../plan/encode.js'
 import { type AnySchema, refuseUnknownKeys, type Schema } from '../json/schema.js'
 import { assertAdmin, isAdmin } from '../session.js'
 import type { Request } from './data.js'
-import { withDryRun } from './dry-run.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
 import type { DataService } from './service.js'
 
@@ -256,4 +256,13 @@ function keysAt(schema: Schema, schemaPath: string): readonly string[] {
 /** Converts a JSON pointer to a path: `/objects/2/name` becomes `$.args.objects[2].name`. */
 function pathOf(pointer: string): string {
   return pointerKeys(pointer).reduce((path, key) => at(path, /^\d+$/.test(key) ? Number(key) : key), '$.args')
+}
+
+/** Returns the context of a request with the `dry_run` of its body. @throws ServiceError 400 parse-failed */
+export function withDryRun(body: Json, call: Call): Call {
+  const dryRun = isObject(body) ? body['dry_run'] : undefined
+  if (dryRun === undefined || dryRun === false) return call
+  if (dryRun !== true) throw parseFailed('expecting a boolean', '$.dry_run')
+  call.headers?.set('Preference-Applied', 'tx=rollback')
+  return { ...call, dryRun }
 }

@@ -67,3 +67,42 @@ interface Entry<T> {
 
 /** Memory of an entry besides its key and its value, in bytes. */
 const OVERHEAD = 500
+
+/**
+ * Results compiled for one snapshot. A new snapshot starts with an empty cache, so nothing is invalidated. Concurrent
+ * requests for the same key share the work.
+ */
+export class CompileCache<T> {
+  private readonly results: SharedCache<T>
+  private readonly pending = new Map<string, Promise<T>>()
+
+  /** @param bytesOf estimates the memory of a value */
+  constructor(
+    private readonly bytesOf: (value: T) => number,
+    maxBytes = 64 * 1024 * 1024,
+  ) {
+    this.results = new SharedCache(maxBytes)
+  }
+
+  get(key: string): T | undefined {
+    return this.results.get(key)
+  }
+
+  /**
+   * Returns the cached result, or compiles once for all concurrent callers. Failures are not cached.
+   * @param caller owner of the result
+   */
+  async getOrCompile(key: string, compile: () => Promise<T>, caller?: string): Promise<T> {
+    const pending = this.pending.get(key)
+    if (pending) return pending
+    const started = compile()
+    this.pending.set(key, started)
+    try {
+      const value = await started
+      this.results.set(key, value, this.bytesOf(value), caller)
+      return value
+    } finally {
+      this.pending.delete(key)
+    }
+  }
+}

@@ -4,12 +4,12 @@ import { type Catalog, type CatalogData, openCatalog, sameCatalog } from '../cat
 import { announce, readAll, type Reading } from '../metadata/change.js'
 import type { CatalogOptions } from '../metadata/draft.js'
 import { type Watch, watchCatalog } from '../metadata/watch.js'
-import type { Compiled } from '../compile/compile.js'
+import { bytesOf, type Compiled } from '../compile/compile.js'
 import { encodeCatalog } from '../compile/encoded.js'
 import type { Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, withClient } from '../db/database.js'
 import { alone } from '../processes/siblings.js'
-import { SharedCache } from './shared-cache.js'
+import { CompileCache } from './shared-cache.js'
 
 /** Maintains the current snapshot and follows changes of the database. */
 export interface Snapshots {
@@ -46,6 +46,8 @@ const REFRESH_MS = 1000
 /** Number of recent snapshots to keep, so that workers can be sent differences only. */
 const RECENT = 5
 
+type Mutable<T, K extends keyof T> = Omit<T, K> & { -readonly [P in K]: T[P] }
+
 /** @param changed called after the current snapshot was replaced */
 export async function openSnapshots(
   database: Database,
@@ -66,24 +68,22 @@ export async function openSnapshots(
   const readNow = (known?: Reading): Promise<Reading> => readCommitted((client) => readAll(client, options, known))
 
   let recent: readonly CatalogData[] = []
-  let current!: Snapshot
-  setCurrent(await readNow())
 
   function setCurrent(reading: Reading): void {
-    current = openSnapshot(reading.data, reading, recent)
-    recent = [...recent, current.data].slice(-RECENT)
+    opened.current = openSnapshot(reading.data, reading, recent)
+    recent = [...recent, opened.current.data].slice(-RECENT)
     changed()
-    for (const each of current.catalog.inconsistent) log.warn(each, 'metadata no longer matches the database')
+    for (const each of opened.current.catalog.inconsistent) log.warn(each, 'metadata no longer matches the database')
   }
 
   /** Replaces the current snapshot. Requests in progress finish on their own. */
   async function swap(reading: Reading): Promise<void> {
-    if (!isOlder(reading, current)) return setCurrent(reading)
+    if (!isOlder(reading, opened.current)) return setCurrent(reading)
     // The reading probably predates a change of ours. If the database was restored, a second reading confirms it.
-    const before = current
+    const before = opened.current
     const confirmed = await readNow(before.reading)
     if (!isOlder(confirmed, before)) return swap(confirmed)
-    if (current !== before) return
+    if (opened.current !== before) return
     log.warn(
       { version: confirmed.data.version, was: before.catalog.version },
       'the database was restored to an earlier state',
@@ -91,20 +91,19 @@ export async function openSnapshots(
     setCurrent(confirmed)
   }
 
-  const reload = async (): Promise<void> => swap(await readNow(current.reading))
+  const reload = async (): Promise<void> => swap(await readNow(opened.current.reading))
   siblings.answer('know metadata', async (version?: string) => {
-    if (version === undefined || BigInt(current.catalog.version) < BigInt(version)) await reload()
+    if (version === undefined || BigInt(opened.current.catalog.version) < BigInt(version)) await reload()
   })
   /** Waits until all processes have this version, because the caller's next request may reach any of them. */
   async function tellSiblings(version?: string): Promise<void> {
     if (siblings.count > 1) await siblings.ask('know metadata', version).catch(() => [])
   }
-  const isKnown = (version: string): boolean => version === current.catalog.version || announced.has(version)
+  const isKnown = (version: string): boolean => version === opened.current.catalog.version || announced.has(version)
 
-  return {
-    get current() {
-      return current
-    },
+  const opened: Mutable<Snapshots, 'current'> = {
+    // Set below.
+    current: undefined as unknown as Snapshot,
     get options() {
       return options
     },
@@ -124,9 +123,9 @@ export async function openSnapshots(
     async refresh() {
       if (Date.now() - refreshedAt <= REFRESH_MS) return false
       refreshedAt = Date.now()
-      const fresh = await readNow(current.reading)
+      const fresh = await readNow(opened.current.reading)
       // Without a change the statement would fail again, and the compiled plans are worth keeping.
-      if (sameCatalog(fresh.data, current.data)) return false
+      if (sameCatalog(fresh.data, opened.current.data)) return false
       log.info({ version: fresh.data.version }, 'the snapshot is stale')
       await swap(fresh)
       return true
@@ -135,7 +134,8 @@ export async function openSnapshots(
     async settle(expected, committed = true) {
       try {
         if (!committed) return
-        if (expected.data === current.data) return void (current = { ...current, reading: expected })
+        if (expected.data === opened.current.data)
+          return void (opened.current = { ...opened.current, reading: expected })
         await swap(expected)
         await tellSiblings(expected.data.version)
       } finally {
@@ -145,12 +145,14 @@ export async function openSnapshots(
     async watch() {
       // The first snapshot was read before plugins described it.
       const { templates, inferFunctionPermissions, naming } = options
-      const hasTemplates = templates && current.catalog.templates.length > 0
+      const hasTemplates = templates && opened.current.catalog.templates.length > 0
       if (hasTemplates || inferFunctionPermissions || naming === 'graphql-default') await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
     },
     close: async () => watch?.close(),
   }
+  setCurrent(await readNow())
+  return opened
 }
 
 /** Announces a new version, unless the database is read-only, as a standby is. */
@@ -210,45 +212,3 @@ function sendable(data: CatalogData, earlier: readonly CatalogData[]): Sendable 
 
 /** Time to keep the data, in milliseconds: workers start one after another, also after a restart. */
 const KEPT_MS = 10_000
-
-const bytesOf = ({ statements }: Compiled): number =>
-  2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)
-
-/**
- * Results compiled for one snapshot. A new snapshot starts with an empty cache, so nothing is invalidated. Concurrent
- * requests for the same key share the work.
- */
-export class CompileCache<T> {
-  private readonly results: SharedCache<T>
-  private readonly pending = new Map<string, Promise<T>>()
-
-  /** @param bytesOf estimates the memory of a value */
-  constructor(
-    private readonly bytesOf: (value: T) => number,
-    maxBytes = 64 * 1024 * 1024,
-  ) {
-    this.results = new SharedCache(maxBytes)
-  }
-
-  get(key: string): T | undefined {
-    return this.results.get(key)
-  }
-
-  /**
-   * Returns the cached result, or compiles once for all concurrent callers. Failures are not cached.
-   * @param caller owner of the result
-   */
-  async getOrCompile(key: string, compile: () => Promise<T>, caller?: string): Promise<T> {
-    const pending = this.pending.get(key)
-    if (pending) return pending
-    const started = compile()
-    this.pending.set(key, started)
-    try {
-      const value = await started
-      this.results.set(key, value, this.bytesOf(value), caller)
-      return value
-    } finally {
-      this.pending.delete(key)
-    }
-  }
-}

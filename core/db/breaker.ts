@@ -76,6 +76,7 @@ export function createBreaker({ probe, heard }: Evidence, log: Logger, metrics?:
     }
     report('the database is unavailable')
     openSince = loggedAt
+    breaker.isOpen = true
     log.debug({ err: cause }, 'the last probe of the database failed')
   }
 
@@ -83,6 +84,7 @@ export function createBreaker({ probe, heard }: Evidence, log: Logger, metrics?:
     if (openSince === undefined) return
     log.warn({ ...outage(false), ms: Math.round(performance.now() - openSince) }, 'the database is available again')
     openSince = undefined
+    breaker.isOpen = false
   }
 
   /** Probes until one succeeds. */
@@ -116,10 +118,8 @@ export function createBreaker({ probe, heard }: Evidence, log: Logger, metrics?:
     if (succeeded) shut()
   }
 
-  return {
-    get isOpen() {
-      return openSince !== undefined
-    },
+  const breaker = {
+    isOpen: false,
     check() {
       if (openSince !== undefined) throw unavailable(cause)
     },
@@ -132,6 +132,7 @@ export function createBreaker({ probe, heard }: Evidence, log: Logger, metrics?:
     },
     close: () => closing.abort(),
   }
+  return breaker
 }
 
 /**

@@ -1,8 +1,9 @@
+import { traced } from '../observe/timing.js'
 import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { type Breaker, CONNECT_MS, createBreaker, isAnswer } from './breaker.js'
-import { limitAnswers, socketOf } from './limit-answers.js'
+import { limitAnswers } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import { connectionTo, hostOf } from './hosts.js'
@@ -11,7 +12,6 @@ import { traceStatements } from './observe.js'
 import { ownsSession } from './prepared.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../observe/metrics.js'
-import { traced } from '../observe/tracing.js'
 import type { DatabaseConfig } from './config.js'
 import { type PoolSizes, poolSizes } from './pool-sizes.js'
 import { isConnectionError, noConnection } from './sqlstates.js'
@@ -208,7 +208,10 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     purpose: string,
     max: number,
     statementTimeoutMs: number,
-    { stream, onConnect = (client) => limitAnswers(client, config.maxAnswerBytes) }: Partial<StreamPoolOptions> = {},
+    {
+      stream,
+      onConnect = (client) => limitAnswers(socketOf(client), config.maxAnswerBytes),
+    }: Partial<StreamPoolOptions> = {},
     waitMs = config.poolWaitMs,
   ): Pool => {
     const made = new pg.Pool({
@@ -402,12 +405,12 @@ export async function withDirectClient<T>(
   purpose: string,
   fn: (client: pg.Client) => Promise<T>,
 ): Promise<T> {
-  breaker.check()
+  if (breaker.isOpen) breaker.check()
   const client = await connect(purpose).catch((cause: unknown) => {
     breaker.failed()
     throw noConnection(cause)
   })
-  limitAnswers(client, config.maxAnswerBytes)
+  limitAnswers(socketOf(client), config.maxAnswerBytes)
   try {
     return await fn(client)
   } finally {
@@ -418,7 +421,7 @@ export async function withDirectClient<T>(
 /** @throws ServiceError 503 unavailable */
 export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
   const { purpose } = pool
-  pool.breaker.check()
+  if (pool.breaker.isOpen) pool.breaker.check()
   const since = performance.now()
   try {
     return await traced(
@@ -507,3 +510,7 @@ export async function inTransaction<T>(
     throw error
   }
 }
+
+/** Returns the socket of a connection. */
+export const socketOf = (client: pg.ClientBase): Socket =>
+  (client as pg.ClientBase & { readonly connection: { readonly stream: Socket } }).connection.stream

@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net'
-import type pg from 'pg'
 import { type ServiceError, serviceError } from '../errors.js'
 import { DATA_ROW, HEADER } from './row-messages.js'
 
@@ -7,8 +6,7 @@ import { DATA_ROW, HEADER } from './row-messages.js'
  * Closes a connection when a row above the limit arrives, as soon as its length is read. The driver would make one
  * string of any size, and a string that is too long crashes the process.
  */
-export function limitAnswers(client: pg.ClientBase, maxBytes: number): void {
-  const stream = socketOf(client)
+export function limitAnswers(stream: Socket, maxBytes: number): void {
   const messages = new Messages()
   const listeners = stream.listeners('data') as ((chunk: Buffer) => void)[]
   stream.removeAllListeners('data')
@@ -17,10 +15,6 @@ export function limitAnswers(client: pg.ClientBase, maxBytes: number): void {
     else for (const listener of listeners) listener.call(stream, chunk)
   })
 }
-
-/** Returns the socket of a connection. */
-export const socketOf = (client: pg.ClientBase): Socket =>
-  (client as pg.ClientBase & { readonly connection: { readonly stream: Socket } }).connection.stream
 
 /** Tracks protocol messages across chunks. */
 class Messages {

@@ -1,9 +1,10 @@
+import { traced } from '../observe/timing.js'
 import { EventEmitter } from 'node:events'
 import type pg from 'pg'
 import type { DatabaseConfig } from './config.js'
 import { hostUrls } from './hosts.js'
 import type { Metrics } from '../observe/metrics.js'
-import { type Attributes, currentTrace, isTracing, type Step, traced } from '../observe/tracing.js'
+import { type Attributes, currentTrace, isTracing, type Step } from '../observe/tracing.js'
 import { type QuerySummary, summaryOf } from './query-summary.js'
 import type { Origin, SlowQueries, Statement } from './slow-queries.js'
 
@@ -53,7 +54,7 @@ export function createObserver(slow: SlowQueries, metrics: Metrics): Observer {
   }
   return {
     slow,
-    trace: (statement, origin, place, run) => traced(() => stepOf(statement, origin, place), run),
+    trace: (statement, origin, place, run) => (isTracing ? traced(() => stepOf(statement, origin, place), run) : run()),
     time,
     ran(statement, origin, place, ms) {
       time(origin, place, ms)
@@ -94,7 +95,7 @@ const statementStep = (target: Attributes, { summary, verb, table, text }: Query
 
 /** Gives each statement of a connection a span, except for those that an observer traces. */
 export function traceStatements(client: pg.ClientBase, url: string | undefined): void {
-  if (!isTracing()) return
+  if (!isTracing) return
   const target = targetOf(url)
   const query = client.query.bind(client) as (...args: unknown[]) => unknown
   client.query = ((...args: unknown[]) => {
@@ -144,7 +145,7 @@ const MAX_TEXT = 8 * 1024
  * @returns undefined unless the request is traced and its trace is recorded
  */
 export function queryTags(name: string | undefined): string | undefined {
-  const current = isTracing() ? currentTrace() : undefined
+  const current = isTracing ? currentTrace() : undefined
   if (!current) return undefined
   const tags = { action: name?.slice(0, MAX_NAME), route: current.route, traceparent: current.traceparent }
   const pairs = Object.entries(tags).flatMap(([key, value]) => (value ? [`${key}='${encoded(value)}'`] : []))

@@ -5,10 +5,10 @@ import type { Counter, Gauge, Histogram } from 'prom-client'
 import type { Migration } from '../metadata/schema.js'
 import type { ProviderKinds } from './contracts.js'
 import type { Data } from '../data/data.js'
-import type { Call, Operation, Operations } from '../data/operations.js'
+import type { Operation, Operations } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
-import type { Exchange, Handler, HandlerRoute } from '../http/exchange.js'
-import type { Authenticator } from '../http/session.js'
+import type { Handler, HandlerRoute } from '../http/exchange.js'
+import type { Authenticator } from '../http/admission.js'
 import type { Across, Collect } from '../observe/metrics.js'
 import type { Infer, Schema } from '../json/schema.js'
 import type { Session } from '../session.js'
@@ -298,27 +298,4 @@ export function defineProvider<K extends keyof ProviderKinds, const S extends Sc
   provider: Provider<K, S>,
 ): Provider<K, S> {
   return provider
-}
-
-/** Returns the context of an operation that a request starts. */
-export function callOf(
-  exchange: Pick<Exchange, 'state'> | Pick<Exchange, 'state' | 'get' | 'set'>,
-  format: Call['format'] = 'json',
-  dialect?: Call['dialect'],
-): Call {
-  const { state } = exchange
-  return {
-    session: state.session,
-    get signal() {
-      return state.signal
-    },
-    keyed: state.keyed,
-    dryRun: state.dryRun,
-    headers: 'get' in exchange ? exchange : undefined,
-    log: () => state.log,
-    timing: state.timing,
-    explains: state.limits.explainPermissions,
-    format,
-    dialect,
-  }
 }

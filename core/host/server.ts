@@ -179,7 +179,7 @@ export async function startLoaded(
   }
   try {
     await loadTracing(log)
-    if (values.database.queryTags && !isTracing()) log.warn('no query tags (database.queryTags): nothing traces')
+    if (values.database.queryTags && !isTracing) log.warn('no query tags (database.queryTags): nothing traces')
     const metrics = createMetrics(siblings)
     const buildInfo = 'Version of the server. Always 1.'
     metrics.gauge('build_info', buildInfo, ['version', 'build'], (gauge) => gauge.set({ version, build }, 1), 'max')
@@ -247,7 +247,7 @@ export async function startLoaded(
         plugins: loaded.plugins.map(({ plugin }) => plugin.name),
         migrations: database && migrated,
         processes: siblings.count,
-        tracing: isTracing(),
+        tracing: isTracing,
       }
     }
 

@@ -6,7 +6,7 @@ import { sha256 } from '../request-headers.js'
 import { isAdmin, type Session } from '../session.js'
 import { timed } from '../observe/timing.js'
 import type { HttpConfig } from './config.js'
-import { assertSameOrigin, requireJson } from './csrf.js'
+import { assertSameOrigin, requireJson } from './identity.js'
 import type { Exchange } from './exchange.js'
 import { LARGE } from './traffic.js'
 

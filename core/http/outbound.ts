@@ -1,9 +1,10 @@
+import { traced } from '../observe/timing.js'
 import { lookup as systemLookup } from 'node:dns'
 import http from 'node:http'
 import type { IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
-import { type Step, traced, traceHeaders } from '../observe/tracing.js'
+import { type Step, traceHeaders } from '../observe/tracing.js'
 
 /** Sends requests to configured services, with limits on time and size, and never to link-local addresses. */
 export interface Outbound {

@@ -128,7 +128,7 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
     const start = performance.now()
     const sentBefore = req.socket.bytesWritten
     const state = new RequestState(app, requestIdOf(req), clientOf(req))
-    if (isTracing())
+    if (isTracing)
       state.span = startRequest(
         req,
         () => patternOf(state),

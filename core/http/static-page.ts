@@ -6,7 +6,7 @@ import { brotliDecompress, gzip } from 'node:zlib'
 import type Router from '@koa/router'
 import type { Context } from 'koa'
 import { serviceError } from '../errors.js'
-import { listsTag } from './etag.js'
+import { listsTag } from './respond.js'
 
 export interface StaticPage {
   /**

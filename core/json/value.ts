@@ -1,3 +1,4 @@
+import { unexpectedKey } from '../errors.js'
 import type { Rows } from './rows.js'
 
 /** A JSON value of a request. */
@@ -30,6 +31,11 @@ export const writtenKeys = (object: JsonObject): readonly string[] | undefined =
 
 /** Keeps the order in which the keys of an object were written. */
 export const keepKeys = (object: JsonObject, keys: readonly string[]): void => void written.set(object, keys)
+
+/** @throws ServiceError 400 unexpected-payload: a key that is none of `known` */
+export function refuseOtherKeys(value: object, known: readonly string[], path: string): void {
+  for (const key in value) if (!known.includes(key)) throw unexpectedKey(key, known, path)
+}
 
 /** A number that JavaScript would print differently: `1.10`, `9007199254740993`, `1e400`, `-0`. */
 export class NumberText {

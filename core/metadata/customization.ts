@@ -1,4 +1,5 @@
-import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
+import { at, parseFailed, type ServiceError, unexpectedPayload } from '../errors.js'
+import { refuseOtherKeys } from '../json/value.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { operatorNames } from '../plan/operators.js'

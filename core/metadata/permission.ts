@@ -1,4 +1,5 @@
-import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, unexpectedPayload } from '../errors.js'
+import { refuseOtherKeys } from '../json/value.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { and, arrayOf, type Operands, planBoolExp, rootColumns } from '../plan/boolexp.js'
 import { constantAt, isObject } from '../plan/encode.js'

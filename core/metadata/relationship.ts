@@ -1,5 +1,6 @@
 import { didYouMean } from '../wording.js'
-import { at, notExists, parseFailed, refuseOtherKeys, type ServiceError, serviceError } from '../errors.js'
+import { at, notExists, parseFailed, type ServiceError, serviceError } from '../errors.js'
+import { refuseOtherKeys } from '../json/value.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'
 import { isObject } from '../plan/encode.js'

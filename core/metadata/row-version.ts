@@ -1,6 +1,6 @@
 import { type ServiceError, unexpectedPayload } from '../errors.js'
 import { comparesAlways } from '../plan/guard.js'
-import { VERSION, XMIN } from '../plan/version.js'
+import { VERSION, XMIN } from '../plan/names.js'
 import { tableName } from '../catalog/catalog.js'
 import type { DatabaseTable } from './introspect.js'
 import { missingColumn } from './relationship.js'

@@ -1,3 +1,5 @@
+import { ignore, inSpan, isTracing, type Note, type Step } from './tracing.js'
+
 /** Durations of the steps of a request by name, in milliseconds. */
 export class Timing {
   private readonly steps = new Map<string, number>()
@@ -27,4 +29,13 @@ export function timed<T>(timing: Timing | undefined, step: string, run: () => T)
     return result
   }
   return result.finally(add) as T
+}
+
+/**
+ * Runs a step of a request in a span. A step that returns no promise leaves none. Errors show their code only, because
+ * their messages may quote values.
+ * @param describe called only if the step is traced
+ */
+export function traced<T>(describe: () => Step, run: (note: Note) => T): T {
+  return isTracing ? inSpan(describe(), run) : run(ignore)
 }

@@ -22,15 +22,17 @@ export async function loadTracing(log: Logger): Promise<void> {
   if (!registered?.trace || tracing) return
   const api = await import('@opentelemetry/api').catch(() => undefined)
   // The API ignores an SDK of an older version.
-  if (api?.trace.getTracerProvider() === registered.trace) tracing = { api, tracer: api.trace.getTracer('rowhouse') }
-  else {
+  if (api?.trace.getTracerProvider() === registered.trace) {
+    tracing = { api, tracer: api.trace.getTracer('rowhouse') }
+    isTracing = true
+  } else {
     const version = registered.version ?? ''
     log.warn({ version }, 'no traces: install @opentelemetry/api beside rowhouse, in the version of the tracing SDK')
   }
 }
 
 /** Whether spans are recorded. */
-export const isTracing = (): boolean => tracing !== undefined
+export let isTracing = false
 
 /** Returns the pattern of a request's route, once it is known. */
 type Route = () => string | undefined
@@ -105,17 +107,10 @@ export interface Step {
   readonly isInnermost?: true
 }
 
-/**
- * Runs a step of a request in a span. A step that returns no promise leaves none. Errors show their code only, because
- * their messages may quote values.
- * @param describe called only if the step is traced
- */
-export function traced<T>(describe: () => Step, run: (note: Note) => T): T {
-  return isTracing() ? inSpan(describe(), run) : run(ignore)
-}
-const ignore: Note = () => {}
+export const ignore: Note = () => {}
 
-function inSpan<T>({ name, kind, attributes, isRoot, isInnermost }: Step, run: (note: Note) => T): T {
+/** Runs a step in a span. @see traced */
+export function inSpan<T>({ name, kind, attributes, isRoot, isInnermost }: Step, run: (note: Note) => T): T {
   const { api, tracer } = tracing!
   if (!isRoot && !api.trace.getActiveSpan()) return run(ignore)
   const active = api.context.active()
@@ -181,7 +176,7 @@ export function tracedMethods<T extends object>(
   given: Attributes,
   server: AskedServer | undefined,
 ): T {
-  if (!isTracing()) return object
+  if (!isTracing) return object
   const attributes = server ? { ...given, 'server.address': server.address, 'server.port': server.port } : given
   const kind = server && { kind: 'client' as const }
   const methods = new Map<string | symbol, unknown>()

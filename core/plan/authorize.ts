@@ -45,8 +45,7 @@ import {
   type Update,
   type Write,
 } from '../ir.js'
-import { type Action, namesFor, rowsReturned, RULE_ACTIONS } from './names.js'
-import { versionOf } from './version.js'
+import { type Action, namesFor, rowsReturned, RULE_ACTIONS, versionOf } from './names.js'
 
 /** Maximum number of sort columns. PostgreSQL compares each with all others while parsing. */
 const MAX_ORDER = 100

@@ -11,7 +11,7 @@ import { type Composed, isGeo, type Operand, type SqlType, type TypeKind } from 
 export function encode(value: Json, type: SqlType, path: string): string {
   if (type.kind === 'json' || type.kind === 'jsonb') return stringifyJson(value)
   if (type.kind === 'hstore' && isObject(value)) return encodeHstore(value, path)
-  if (isGeo(type)) return geoJsonText(value, type, path)
+  if (type.kind === 'geometry' || type.kind === 'geography') return geoJsonText(value, type, path)
   if (type.part && isElement(value)) return rangeOf(String(value instanceof NumberText ? value.text : value), type)
   if (typeof value === 'string') {
     if (type.search) return checkSearch(value, type.search, path)

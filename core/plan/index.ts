@@ -33,7 +33,8 @@ export { behind, type Bound, nullsFirst, reversed, type SortKey, sortKeys } from
 export * from './names.js'
 export * from './nested.js'
 export * from './rows.js'
-export { isPrimaryKey, VERSION, versionOf, XMIN } from './version.js'
+export { isPrimaryKey } from './price.js'
+export { VERSION, versionOf, XMIN } from './names.js'
 export { composedOf, constantAt, describe, encode, encodeArray, isObject, wholeNumber } from './encode.js'
 export {
   castType,
@@ -56,11 +57,11 @@ export {
   notExists,
   parseFailed,
   permissionDenied,
-  refuseOtherKeys,
   ServiceError,
   serviceError,
   unexpectedPayload,
 } from '../errors.js'
+export { refuseOtherKeys } from '../json/value.js'
 export { splitArray, splitObject } from '../json/split.js'
 export {
   indented,

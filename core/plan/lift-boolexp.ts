@@ -1,5 +1,6 @@
 import { didYouMean } from '../wording.js'
-import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
+import { at, parseFailed, type ServiceError, unexpectedPayload } from '../errors.js'
+import { refuseOtherKeys } from '../json/value.js'
 import { type Json, type JsonObject, NumberText } from '../json/parse.js'
 import { describe, isObject } from './encode.js'
 import type { TableRef } from '../ir.js'

@@ -334,3 +334,17 @@ function columnSet(columns: readonly string[] | undefined): ReadonlySet<string> 
 function fail(error: ServiceError): never {
   throw error
 }
+
+/** Name of the version of a row among the columns of a request, and in results. */
+export const VERSION = '$version'
+/** System column of PostgreSQL: the transaction that wrote this version of the row. */
+export const XMIN = 'xmin'
+
+/** Returns the column whose text is the version of a row, or `xmin`, if the role may see it. */
+export function versionOf(table: Table, names: Names): string | undefined {
+  const { version } = table
+  if (version === undefined || !names.may(table, 'select')) return undefined
+  // A role that sees it in some rows only has no versions.
+  const isSeen = names.columns(table).some(({ name }) => name === version) && !names.isMasked(table, version)
+  return version === XMIN || isSeen ? version : undefined
+}

@@ -1,4 +1,4 @@
-import { type Catalog, permissionsOf, tableKey } from '../catalog/catalog.js'
+import { type Catalog, permissionsOf, type Table, tableKey } from '../catalog/catalog.js'
 import type {
   Aggregate,
   BoolExp,
@@ -292,3 +292,11 @@ export const PATTERNS: ReadonlySet<CompareOp> = new Set(
     ' ',
   ) as CompareOp[],
 )
+
+/** Returns whether a condition is that the primary key equals given values, and no more. */
+export function isPrimaryKey(where: BoolExp, { primaryKey }: Table): boolean {
+  const parts = where.kind === 'and' ? where.of.length : 1
+  const columns = equalColumns(where)
+  const isEach = parts === primaryKey.length && columns.length === parts
+  return isEach && parts > 0 && primaryKey.every((name) => columns.includes(name))
+}

@@ -24,7 +24,7 @@ import {
   type WritePart,
 } from '../ir.js'
 import { TEXT } from '../plan/operators.js'
-import { XMIN } from '../plan/version.js'
+import { XMIN } from '../plan/names.js'
 import { fromGeoJson } from './geojson.js'
 import { Printer, version } from './printer.js'
 import type { Statement } from './bind.js'

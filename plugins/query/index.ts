@@ -1,4 +1,4 @@
-import { assertAdmin, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
+import { answerQuery, assertAdmin, callOf, definePlugin, readJson } from 'rowhouse'
 import { bulkOperation } from './bulk/bulk.js'
 import { queryService } from './bulk/service.js'
 import { commands } from './commands/index.js'
@@ -54,11 +54,8 @@ export default definePlugin({
     }
 
     host.idempotent('/v1/query', { by: 'server' })
-    host.route('post', '/v1/query', async (exchange) => {
-      const format = wantedFormat(exchange)
-      const query = await readJson(exchange, { rowsAt: ROWS, largeForAdmin: true })
-      return tagged(exchange, await operations.run(query, callOf(exchange, format)))
-    })
+    const reading = { rowsAt: ROWS, largeForAdmin: true }
+    host.route('post', '/v1/query', (exchange) => answerQuery(exchange, operations, reading))
     host.route('post', '/v1/query/explain', async (exchange) => {
       assertAdmin(exchange.state.session)
       const body = await readJson(exchange)

@@ -1,6 +1,7 @@
 import type { Schema } from 'rowhouse'
 import { at, isObject, type Json, type JsonObject, parseJson, ServiceError, serviceError } from 'rowhouse/plan'
 import type { Parameter } from './meaning.js'
+import { DRY_RUN } from './templates.js'
 
 /**
  * Reads arguments from the query string of a URL. PostgreSQL parses the text of a value, whatever its type. The text is
@@ -38,19 +39,6 @@ function read(values: readonly string[], { name, use, type, schema }: Parameter,
     case 'value':
       return isJson({ use, type, schema }) ? json(first, path) : fromText(first, schema, path)
   }
-}
-
-const DRY_RUN = 'dry_run'
-
-/**
- * Refuses the argument `dry_run` unless it is a parameter. Other unknown arguments are ignored, but a caller that sends this
- * one expects that nothing is written.
- * @throws ServiceError 400 `invalid-params`
- */
-export function refuseDryRun(args: JsonObject, parameters: readonly { readonly param: string }[], path: string): void {
-  if (args[DRY_RUN] === undefined || parameters.some(({ param }) => param === DRY_RUN)) return
-  const message = 'the template has no parameter "dry_run"; the header "Prefer: tx=rollback" makes a request a dry run'
-  throw invalid(message, at(path, DRY_RUN))
 }
 
 /** Returns whether the text of an argument in a URL is JSON. */

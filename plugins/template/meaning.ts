@@ -8,7 +8,6 @@ import {
   type Schema,
   type Services,
   type TemplateMeaning,
-  textFor,
   type Use,
   valuesIn,
 } from 'rowhouse'
@@ -22,14 +21,13 @@ import {
   type Names,
   type Op,
   type Operand,
-  rowsOf,
   ServiceError,
   serviceError,
   type SqlType,
   type Table,
   TEXT,
 } from 'rowhouse/plan'
-import { fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
+import { argument, fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
 
 /** A parameter with the type of the columns that its values are compared with or written to. */
 export interface Parameter {
@@ -175,12 +173,6 @@ interface MemberRequest {
 }
 
 const pathsOf = ({ places }: Template): readonly string[] => places.map(({ path }) => path)
-
-/** Converts an argument to the form that it has in a query. */
-export function argument({ use, path }: ParameterPlace, value: Json): Json {
-  if (use === 'text') return textFor(value)
-  return use === 'rows' && Array.isArray(value) ? rowsOf(value, path) : value
-}
 
 /** Returns the columns that rows to insert can have. @param via the relationships that lead to them from `table` */
 function columnsOf(table: Table, names: Names, [name, ...rest]: readonly string[] = []): readonly Column[] {

@@ -1,6 +1,6 @@
 import type { Operations, Place } from 'rowhouse'
-import { fill as fillPlaces } from 'rowhouse'
-import { at, type Json, type JsonObject, isObject, parseFailed, unexpectedPayload } from 'rowhouse/plan'
+import { fill as fillPlaces, textFor } from 'rowhouse'
+import { at, type Json, type JsonObject, isObject, parseFailed, rowsOf, unexpectedPayload } from 'rowhouse/plan'
 
 /** One occurrence of a parameter. */
 export interface ParameterPlace extends Place {
@@ -63,3 +63,9 @@ const valueFor =
     if (param === '') throw parseFailed('the name of a parameter must not be empty', place.path)
     return valueOf({ ...place, param, ...(fallback === undefined ? {} : { default: fallback }) })
   }
+
+/** Converts an argument to the form that it has in a query. */
+export function argument({ use, path }: ParameterPlace, value: Json): Json {
+  if (use === 'text') return textFor(value)
+  return use === 'rows' && Array.isArray(value) ? rowsOf(value, path) : value
+}

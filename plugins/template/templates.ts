@@ -11,10 +11,9 @@ import {
   ServiceError,
   serviceError,
 } from 'rowhouse/plan'
-import { refuseDryRun } from './arguments.js'
 import type { CallMetrics } from './call-metrics.js'
-import { argument, type Described, type Meanings } from './meaning.js'
-import { fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
+import type { Described, Meanings } from './meaning.js'
+import { argument, fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
 
 export interface Stored {
   readonly name: string
@@ -132,4 +131,16 @@ function located(error: ServiceError, places: readonly ParameterPlace[], path: s
   const rest = error.path.slice(place.path.length)
   const message = `when processing parameter "${place.param}" : ${error.message}`
   return error.with({ message, path: at(path, place.param) + rest, cause: error })
+}
+
+export const DRY_RUN = 'dry_run'
+/**
+ * Refuses the argument `dry_run` unless it is a parameter. Other unknown arguments are ignored, but a caller that sends this
+ * one expects that nothing is written.
+ * @throws ServiceError 400 `invalid-params`
+ */
+function refuseDryRun(args: JsonObject, parameters: readonly { readonly param: string }[], path: string): void {
+  if (args[DRY_RUN] === undefined || parameters.some(({ param }) => param === DRY_RUN)) return
+  const message = 'the template has no parameter "dry_run"; the header "Prefer: tx=rollback" makes a request a dry run'
+  throw serviceError('invalid-params', message, at(path, DRY_RUN))
 }

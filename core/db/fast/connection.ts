@@ -1,6 +1,6 @@
+import { socketOf } from '../database.js'
 import type { Socket } from 'node:net'
 import type pg from 'pg'
-import { socketOf } from '../limit-answers.js'
 import { Incoming, Outgoing, type Receiver } from '../messages.js'
 import type { Origin } from '../slow-queries.js'
 import type { Judge } from './pace.js'

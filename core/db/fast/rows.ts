@@ -1,7 +1,8 @@
+import { socketOf } from '../database.js'
 import { type ConnectOpts, Socket, type SocketConstructorOpts } from 'node:net'
 import type { PoolClient } from 'pg'
 import { unavailable } from '../../errors.js'
-import { answerTooLarge, socketOf } from '../limit-answers.js'
+import { answerTooLarge } from '../limit-answers.js'
 import { DATA_ROW, HEADER, type RowBatch, type RowMessages } from '../row-messages.js'
 import type { RowSource } from '../stream.js'
 

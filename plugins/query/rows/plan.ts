@@ -60,8 +60,7 @@ import type {
 } from './lift/shape.js'
 import { planAfter } from './plan/after.js'
 import { planDependents } from './plan/dependents.js'
-import { isValue, planGroups, refuseUnsorted } from './plan/groups.js'
-import { ResultKeys } from './plan/result-keys.js'
+import { isValue, planGroups, refuseUnsorted, ResultKeys } from './plan/groups.js'
 
 const PATH = '$.args'
 const TABLE = `${PATH}.table`

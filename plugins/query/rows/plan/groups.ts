@@ -19,7 +19,6 @@ import {
   unsortable,
 } from 'rowhouse/plan'
 import type { ColumnShapes, OrderShape, SelectShape, ValueShape } from '../lift/shape.js'
-import { ResultKeys } from './result-keys.js'
 
 export const isValue = (column: ColumnShapes[number]): column is ValueShape =>
   typeof column !== 'string' && 'fn' in column
@@ -127,3 +126,15 @@ const namesOfGroup = (names: Names, find: Find): Names => ({
     throw notExists(`groups have no relationship "${name}"`, path)
   },
 })
+
+/** The keys of a result object, each of which is checked when it is added. */
+export class ResultKeys {
+  private readonly seen = new Set<string>()
+
+  /** @throws ServiceError 400 `unexpected-payload` */
+  add(key: string, path: string): void {
+    if (key === '') throw unexpectedPayload('an alias must not be empty', path)
+    if (this.seen.has(key)) throw unexpectedPayload(`the key "${key}" appears twice`, path)
+    this.seen.add(key)
+  }
+}
