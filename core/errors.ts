@@ -162,7 +162,7 @@ export class ServiceError extends Error {
   readonly missing?: TableName
   /** The permission that the role lacks, or that does not cover the request. Never sent. */
   readonly denied?: Permission
-  /** Why the role is refused, for an admin who acts as it. @see core/data/refusals.ts */
+  /** Why the role is refused, for an admin who acts as it. @see core/inspect/refusals.ts */
   readonly refusal?: unknown
 
   /** Returns the same error with its path continued from an enclosing request: `$.args[2]` + `$.args.where`. */

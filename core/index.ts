@@ -18,9 +18,14 @@ export type { TemplateMeaning } from './metadata/draft.js'
 export type * from './host/contracts.js'
 export type { Data, Request, Transaction } from './data/data.js'
 export { withDryRun } from './data/registry.js'
-export type { PermissionExplained } from './data/explain-permission.js'
-export type { Explained } from './data/explain.js'
-export type { PlanReader, QueryPlan } from './data/query-plans.js'
+export type {
+  Explained,
+  Inspect,
+  PermissionExplained,
+  PermissionQuestion,
+  PlanReader,
+  QueryPlan,
+} from './data/inspect.js'
 export { insertNested, type InsertStep, type NestedFrontEnd, NestedWrite, relatedBy } from './data/nested.js'
 export type { Call, Operation, Operations, Steps, Templatable } from './data/operations.js'
 export { describe as describeDatabaseError } from './db/sqlstates.js'

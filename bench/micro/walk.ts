@@ -3,6 +3,9 @@ import { Session } from 'node:inspector/promises'
 import { spawnThrowaway, TEST_DATABASE_URL } from '../../test/kit/cluster.js'
 import { testServer } from '../../test/kit/server.js'
 
+const NEW = ['$gt', '$gte', '$lte', '$ne', '$is_distinct']
+const TIMES = NEW.length
+
 /** The files in which some code runs for one request, by kind of request. `TEST_DATABASE_URL` names a cluster. */
 export async function walks(): Promise<Readonly<Record<string, readonly string[]>>> {
   const atEnd: (() => Promise<void>)[] = []
@@ -26,7 +29,14 @@ export async function walks(): Promise<Readonly<Record<string, readonly string[]
   profiler.connect()
   await profiler.post('Profiler.enable')
 
-  async function filesOf(request: () => Promise<unknown>): Promise<readonly string[]> {
+  /** Runs a request a few times, because others may be in the way, and returns the fewest files. */
+  async function filesOf(request: (times: number) => Promise<unknown>): Promise<readonly string[]> {
+    const all: (readonly string[])[] = []
+    for (let times = 0; times < TIMES; times++) all.push(await filesOfOne(() => request(times)))
+    return all.reduce((least, each) => (each.length < least.length ? each : least))
+  }
+
+  async function filesOfOne(request: () => Promise<unknown>): Promise<readonly string[]> {
     await profiler.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
     await profiler.post('Profiler.takePreciseCoverage')
     await request()
@@ -50,7 +60,7 @@ export async function walks(): Promise<Readonly<Record<string, readonly string[]
   await select({ id: { $lt: 3 } })
   const found = {
     'a select that was compiled before': await filesOf(() => select({ id: 7 })),
-    'a select of a new shape': await filesOf(() => select({ id: { $gt: 3 } })),
+    'a select of a new shape': await filesOf((times) => select({ id: { [NEW[times]!]: 3 } })),
     'a template that was compiled before': await filesOf(template),
   }
   profiler.disconnect()

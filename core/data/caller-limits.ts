@@ -30,7 +30,7 @@ export interface CallerLimits {
 }
 
 /** Number of streamed responses in progress by class of their callers. */
-type StreamCounts = Record<ReturnType<typeof classOf>, number>
+export type StreamCounts = Record<ReturnType<typeof classOf>, number>
 
 /** Returns counts to be shared by the limits of several servers of PostgreSQL. */
 export function createStreamCounts(metrics: Metrics): StreamCounts {

@@ -3,33 +3,16 @@ import type { Catalog } from '../catalog/catalog.js'
 import type { CatalogOptions } from '../metadata/draft.js'
 import type { Metadata } from '../metadata/metadata.js'
 import type { Editor } from '../metadata/editor.js'
-import type { ServiceError } from '../errors.js'
-import type { Json } from '../json/parse.js'
-import type { Op, TableRef } from '../ir.js'
-import type { Action, Names } from '../plan/names.js'
+import type { Op } from '../ir.js'
+import type { Names } from '../plan/names.js'
 import type { Session } from '../session.js'
-import type { PermissionExplained } from './explain-permission.js'
-import type { Explained } from './explain.js'
-import type { PlanReader } from './query-plans.js'
 import type { KeptAnswer } from '../answer.js'
+import type { Inspect } from './inspect.js'
 import type { Answer, Call, Request } from './operations.js'
 import type { SqlOptions } from './run-sql.js'
 import type { Transaction } from './transaction.js'
 
 export type { Request, Transaction }
-
-/** A question about what a session may do with one row. */
-export interface PermissionQuestion {
-  readonly session: Session
-  readonly action: Action
-  readonly table: TableRef
-  /** A select that finds the row. Absent for an insert. */
-  readonly row?: Request
-  /** The insert, update or delete. Absent for a select. */
-  readonly write?: Request
-  /** Definition to try instead of the role's permission. Absent: the one that it has. */
-  readonly permission?: Json
-}
 
 /** Database access for requests. */
 export interface Data {
@@ -64,25 +47,8 @@ export interface Data {
   mustFit(bytes: number, session: Session): void
   /** Sets how the catalog is read: the resolver of stored templates, and names in GraphQL. Call it during setup. */
   describeCatalog(options: CatalogOptions): void
-  /**
-   * Returns the SQL of a request for a role, and PostgreSQL's plan of it: of each root field of a GraphQL query, or of
-   * the whole. An insert or update also runs, in a transaction that is rolled back. The result is for admins only.
-   * @param analyze also runs the statement, to measure it
-   */
-  explain(request: Request, call: Call, analyze?: boolean): Promise<readonly Explained[]>
-  /**
-   * Runs `fn` with what returns PostgreSQL's plans of requests for any session, in a transaction that is rolled back. The
-   * result is for admins only.
-   */
-  readPlans<T>(call: Call, fn: (reader: PlanReader) => Promise<T>): Promise<T>
-  /** Explains why a session may or may not read or write a row. Nothing is written. The result shows hidden rows. */
-  explainPermission(question: PermissionQuestion, call: Call): Promise<PermissionExplained>
-  /**
-   * Returns an error of a plugin with why a permission is its reason, if an admin acts as the caller's role; otherwise
-   * the same error. `run` does so by itself.
-   * @param request a count of one row under the rule that refuses it. Not needed if the error has `denied`
-   */
-  explainRefusal(error: ServiceError, call: Call, request?: Request): Promise<ServiceError>
+  /** Explains what requests would do, and why. */
+  readonly inspect: Inspect
   /**
    * Runs and commits one statement of a plugin on its own tables. Checks no permissions: never pass on requests of
    * clients.

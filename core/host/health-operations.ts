@@ -112,7 +112,7 @@ export function healthOperations({
       const query = all.find(({ id }) => id === plan)
       if (!query) throw unexpectedPayload(`this server has no slow query "${plan}"`, '$.args.plan')
       if (query.isCut) throw unexpectedPayload('its SQL is too long to be kept for its plan', '$.args.plan')
-      return { id: query.id, sql: query.sql, plan: await data.genericPlan(query.sql, call) }
+      return { id: query.id, sql: query.sql, plan: await data.inspect.genericPlan(query.sql, call) }
     }),
     log_lines: {
       admin: true,

@@ -6,6 +6,7 @@ import { Registry } from '../data/registry.js'
 import { idempotencyConfig } from '../data/once.js'
 import { limitsConfig } from '../data/request-limits.js'
 import { type DataService, openData } from '../data/service.js'
+import { openInspect } from '../inspect/inspect.js'
 import { databaseConfig, checkDatabase } from '../db/config.js'
 import { type Database, openDatabase, isPooled, withClient } from '../db/database.js'
 import { directProblem } from '../db/unreachable.js'
@@ -282,6 +283,7 @@ export async function startLoaded(
         fast: values.fast,
         admit: held.check,
         siblings,
+        openInspect,
       })
       closers.push(() => data.closers)
       return { database: opened, data }

@@ -48,7 +48,7 @@ export class Rules {
   /** Returns an error with why a rule refuses a file, if an admin acts as the caller's role. */
   refused(error: ServiceError, under: Rule, id: string, call: Call): Promise<ServiceError> {
     const denied = this.may(under, call.session) ? undefined : { table: FILE_TABLE, action: RULE_ACTIONS[under] }
-    return this.data.explainRefusal(error.with({ denied }), call, countOf(under, id))
+    return this.data.inspect.explainRefusal(error.with({ denied }), call, countOf(under, id))
   }
 }
 

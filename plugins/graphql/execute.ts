@@ -112,7 +112,7 @@ export async function explainGraphql(
   const lifted = liftRequest(prepared, request, options, call)
   const explained: JsonObject[] = []
   const explain = async (request: Request, key?: string): Promise<void> => {
-    for (const { field = key, sql, plan, refused } of await data.explain(request, call, analyze)) {
+    for (const { field = key, sql, plan, refused } of await data.inspect.explain(request, call, analyze)) {
       explained.push({ field, sql, plans: plan, ...(refused && { refused }) } as unknown as JsonObject)
     }
   }

@@ -66,7 +66,7 @@ export function sendOperations(
       const error = serviceError('permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args', {
         denied,
       })
-      throw await data.explainRefusal(error, call)
+      throw await data.inspect.explainRefusal(error, call)
     }
     const columns = new Set(permission.set.map(({ column }) => column))
     return new Set(Object.entries(COLUMNS).flatMap(([key, column]) => (columns.has(column) ? [key] : [])))

@@ -97,7 +97,7 @@ const FLOORS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['index.ts', 'cli.ts'],
     ['cli'],
     ['host'],
-    ['parameters'],
+    ['parameters', 'inspect'],
     ['data, request.ts'],
     ['http'],
     ['metadata'],

@@ -49,7 +49,7 @@ export async function explain(data: Data, operations: Operations, body: Json, ca
     }
     const lift = EXPLAINABLE.get(type)
     if (!lift) throw parseFailed(NOT_EXPLAINABLE, '$')
-    const [explained] = await data.explain({ planner: PLANNER, ...lift(args) }, { ...call, session }, analyze)
+    const [explained] = await data.inspect.explain({ planner: PLANNER, ...lift(args) }, { ...call, session }, analyze)
     const { sql, plan, refused } = explained as Explained
     return stringifyJson({ sql, plans: plan, ...(refused && { refused }) } as unknown as Json)
   }
@@ -113,7 +113,7 @@ export function explainPermissionOperation(data: Data): Operation {
         throw serviceError('access-denied', 'only admins may try a permission', '$.args.permission')
       }
       const explained = await asAsked(() =>
-        data.explainPermission(
+        data.inspect.explainPermission(
           { session, action: operation, table: tableOf(question.table), permission, ...requestsOf(question) },
           call,
         ),

@@ -60,7 +60,8 @@ import type {
 } from './lift/shape.js'
 import { planAfter } from './plan/after.js'
 import { planDependents } from './plan/dependents.js'
-import { isValue, planGroups, refuseUnsorted, ResultKeys } from './plan/groups.js'
+import { isValue, ResultKeys } from './lift/keys.js'
+import { planGroups, refuseUnsorted } from './plan/groups.js'
 
 const PATH = '$.args'
 const TABLE = `${PATH}.table`

@@ -54,7 +54,7 @@ export async function compare(
     return { by: null, reason: 'the table is too large to create an index for a try' }
   const again = planned.filter(({ statement }) => from.has(statement))
   try {
-    return await data.readPlans(call, (reader) =>
+    return await data.inspect.readPlans(call, (reader) =>
       how === 'create' ? created(reader, plainSql, again) : pretended(reader, how.hypopg, plainSql, again),
     )
   } catch (error) {

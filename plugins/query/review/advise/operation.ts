@@ -66,7 +66,7 @@ const NOT_ASKED: Unchecked = { by: null, reason: 'not checked: use "try" (--try)
 const isChecked = ({ result }: Advice): boolean => result.by !== null
 
 async function planAll(data: Data, call: Call, workload: readonly Statement[]): Promise<readonly Planned[]> {
-  return data.readPlans(call, async (reader) => {
+  return data.inspect.readPlans(call, async (reader) => {
     const planned: Planned[] = []
     for (const statement of workload) {
       const plan = await statement.plan(reader)
@@ -78,7 +78,7 @@ async function planAll(data: Data, call: Call, workload: readonly Statement[]): 
 
 /** Returns the candidates for which no index exists, and the tables of which PostgreSQL does not know the size. */
 async function withFacts(data: Data, call: Call, candidates: readonly Candidate[]) {
-  return data.readPlans(call, async ({ client }) => {
+  return data.inspect.readPlans(call, async ({ client }) => {
     const open: { readonly candidate: Candidate; readonly facts: TableFacts }[] = []
     const unknown = new Set<string>()
     for (const candidate of candidates) {

@@ -33,7 +33,7 @@ export async function unindexedRules(
   for (let i = 0; i < candidates.length; i += BATCH) {
     const batch = candidates.slice(i, i + BATCH)
     findings.push(
-      ...(await data.readPlans(call, async (reader) => {
+      ...(await data.inspect.readPlans(call, async (reader) => {
         await reader.client.query('set local enable_seqscan = off')
         const found: Finding[] = []
         for (const { subject, session } of batch) found.push(...(await unindexed(subject, session, reader)))

@@ -8,6 +8,7 @@ import {
   refuseOtherKeys,
   unexpectedPayload,
 } from 'rowhouse/plan'
+import type { ColumnShapes, ValueShape } from './shape.js'
 
 export const PATH = '$.args'
 
@@ -46,4 +47,20 @@ const MAX_NAMES = 1600
 
 export function refuseMany(names: readonly Json[], path: string): void {
   if (names.length > MAX_NAMES) throw unexpectedPayload(`expecting at most ${MAX_NAMES} columns`, path)
+}
+
+/** Returns whether a column of a shape is a value of an aggregate. */
+export const isValue = (column: ColumnShapes[number]): column is ValueShape =>
+  typeof column !== 'string' && 'fn' in column
+
+/** The keys of a result object, each of which is checked when it is added. */
+export class ResultKeys {
+  private readonly seen = new Set<string>()
+
+  /** @throws ServiceError 400 `unexpected-payload` */
+  add(key: string, path: string): void {
+    if (key === '') throw unexpectedPayload('an alias must not be empty', path)
+    if (this.seen.has(key)) throw unexpectedPayload(`the key "${key}" appears twice`, path)
+    this.seen.add(key)
+  }
 }

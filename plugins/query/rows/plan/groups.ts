@@ -18,10 +18,8 @@ import {
   unexpectedPayload,
   unsortable,
 } from 'rowhouse/plan'
-import type { ColumnShapes, OrderShape, SelectShape, ValueShape } from '../lift/shape.js'
-
-export const isValue = (column: ColumnShapes[number]): column is ValueShape =>
-  typeof column !== 'string' && 'fn' in column
+import { isValue, ResultKeys } from '../lift/keys.js'
+import type { OrderShape, SelectShape, ValueShape } from '../lift/shape.js'
 
 /** Plans the part of a select that is about groups of rows. */
 export function planGroups(
@@ -126,15 +124,3 @@ const namesOfGroup = (names: Names, find: Find): Names => ({
     throw notExists(`groups have no relationship "${name}"`, path)
   },
 })
-
-/** The keys of a result object, each of which is checked when it is added. */
-export class ResultKeys {
-  private readonly seen = new Set<string>()
-
-  /** @throws ServiceError 400 `unexpected-payload` */
-  add(key: string, path: string): void {
-    if (key === '') throw unexpectedPayload('an alias must not be empty', path)
-    if (this.seen.has(key)) throw unexpectedPayload(`the key "${key}" appears twice`, path)
-    this.seen.add(key)
-  }
-}

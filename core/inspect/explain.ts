@@ -8,39 +8,16 @@ import type { Prepared } from '../compile/compile.js'
 import { executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
 import { serviceError, unexpectedPayload } from '../errors.js'
-import type { JsonObject } from '../json/parse.js'
 import { type Field, type Insert, type Op, TRUE, type Update } from '../ir.js'
 import { namesFor, RULE_ACTIONS } from '../plan/names.js'
 import { bind, type Statement } from '../sql/bind.js'
 import { emit } from '../sql/emit.js'
-import type { Call } from './operations.js'
-import type { Snapshot } from './snapshots.js'
-
-export interface Explained {
-  /** Key of the root field in GraphQL; absent for other requests. */
-  readonly field?: string
-  /** SQL of the first statement, if a request needs two. */
-  readonly sql: string
-  readonly plan: readonly string[]
-  /** Refusal by the role's permission; absent when the write is allowed. */
-  readonly refused?: Refusal
-}
+import type { Explained, Refusal } from '../data/inspect.js'
+import type { Call } from '../data/operations.js'
+import type { Snapshot } from '../data/snapshots.js'
 
 /** Runs within the caller's share of connections, in a transaction that it rolls back. */
 export type Undone = <T>(run: (client: ClientBase) => Promise<T>) => Promise<T>
-
-/** The rules of a role's permission that refuse a write. */
-export interface Refusal {
-  readonly role: string
-  readonly table: string
-  /** Empty when a row could not be found again after the write. */
-  readonly clauses: readonly {
-    readonly permission: 'insert' | 'update'
-    /** Path in the definition of the permission. */
-    readonly path: string
-    readonly clause: JsonObject
-  }[]
-}
 
 /** Returns the parts of a request that are explained separately: the root fields of a query, or the whole. */
 export const fieldsOf = (op: Op): readonly { readonly op: Op; readonly field?: string }[] =>

@@ -16,60 +16,10 @@ import { type BoolExp, type Field, type Op, type Operand, type Read, type TableR
 import { type Action, type Names, namesFor } from '../plan/names.js'
 import { INT8 } from '../plan/operators.js'
 import { roleName } from '../session.js'
+import type { PermissionExplained, RuleResult } from '../data/inspect.js'
 import { unchecked, unnamed } from './explain.js'
 import { bind } from '../sql/bind.js'
 import { emit } from '../sql/emit.js'
-
-/** Why a role may or may not read or write a row. */
-export interface PermissionExplained {
-  readonly verdict: 'allowed' | 'refused'
-  /**
-   * Absent if allowed. `permission`: the role has no permission for the action, or for a column that the request names.
-   * `row`: there is no such row, or an inherited role may not select it. `filter`, `check`: the rule is not true. `request`: it fails for another reason.
-   */
-  readonly reason?: 'permission' | 'row' | 'filter' | 'check' | 'request'
-  /** Error of the request, for the reasons `permission` and `request`. */
-  readonly error?: { readonly path: string; readonly error: string; readonly code: string }
-  /** The rule about the row before the action. */
-  readonly filter?: RuleResult
-  /** The rule about the row after the action. */
-  readonly check?: RuleResult
-  /**
-   * Columns that the role may select, insert or update, and the others. `null`: those of the allowed ones that are null in the
-   * row, because no part of an inherited role that has the column sees the row.
-   */
-  readonly columns?: {
-    readonly allowed: readonly string[]
-    readonly refused: readonly string[]
-    readonly null?: readonly string[]
-  }
-  /** Values that the server sets, as the permission has them. */
-  readonly presets?: Json
-  /** Maximum number of rows of a select. */
-  readonly limit?: number
-  /** Session variables that the permission names, and their values; null without one. */
-  readonly session: Readonly<Record<string, string | null>>
-  /** Statement of the request, for the role. */
-  readonly sql?: string
-}
-
-/** A rule, or a part of one, for one row. Like in SQL, null is neither true nor false. */
-export interface RuleResult {
-  /** Path in the definition of the permission. */
-  readonly path: string
-  readonly result: boolean | null
-  readonly clause: JsonObject
-  /** Parts of which all must hold, or any, or the one must not. */
-  readonly all?: readonly RuleResult[]
-  readonly any?: readonly RuleResult[]
-  readonly not?: RuleResult
-  /** Values of the columns that it compares. */
-  readonly values?: JsonObject
-  /** Some of the related rows, by their primary keys, with the rule about them. */
-  readonly rows?: readonly { readonly key: JsonObject; readonly rule: RuleResult }[]
-  /** Whether there are more related rows. */
-  readonly more?: true
-}
 
 interface Planned {
   plan(names: Names): Op

@@ -5,34 +5,8 @@ import type { Op } from '../ir.js'
 import type { Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import { emit } from '../sql/emit.js'
-import type { Request } from './operations.js'
-
-/** A node of a plan, with the keys of `explain (format json, verbose)`. */
-export interface QueryPlan {
-  readonly 'Node Type': string
-  readonly 'Total Cost': number
-  /** Estimated number of rows. */
-  readonly 'Plan Rows': number
-  readonly Schema?: string
-  readonly 'Relation Name'?: string
-  readonly 'Index Name'?: string | undefined
-  readonly 'Index Cond'?: string
-  readonly Filter?: string
-  readonly Plans?: readonly QueryPlan[]
-}
-
-/** Asks PostgreSQL how it would run statements, in a transaction that is rolled back. */
-export interface PlanReader {
-  /** In that transaction, for what may change plans: settings, or an index. */
-  readonly client: ClientBase
-  /**
-   * Returns the plan of the first statement of a request, which does not run.
-   * @returns undefined if the session may not run it, or if PostgreSQL refuses one of its values
-   */
-  plan(request: Request, session: Session): Promise<QueryPlan | undefined>
-  /** Returns the plan of a statement for any values of its parameters; undefined before PostgreSQL 16. */
-  genericPlan(sql: string): Promise<QueryPlan | undefined>
-}
+import type { PlanReader, QueryPlan } from '../data/inspect.js'
+import type { Request } from '../data/operations.js'
 
 /** @param prepare plans and authorizes a request for a session */
 export function planReader(

@@ -9,11 +9,12 @@ import type { Count, Insert, Op, Rule, TableRef, Update } from '../ir.js'
 import { type Action, type Names, namesFor, RULE_ACTIONS } from '../plan/names.js'
 import { permissionRole } from '../session.js'
 import { emit } from '../sql/emit.js'
-import type { Request } from './data.js'
-import { permissionOf, type PermissionExplained, rowsFor, said, tryWrite } from './explain-permission.js'
-import { type Refusal, refusalOf, type Undone } from './explain.js'
-import type { Call } from './operations.js'
-import type { Snapshot } from './snapshots.js'
+import type { Request } from '../data/data.js'
+import type { PermissionExplained, Refusal } from '../data/inspect.js'
+import { permissionOf, rowsFor, said, tryWrite } from './explain-permission.js'
+import { refusalOf, type Undone } from './explain.js'
+import type { Call } from '../data/operations.js'
+import type { Snapshot } from '../data/snapshots.js'
 
 /** Why a request of an admin who acts as a role is refused. */
 export interface RefusalExplained extends PermissionExplained {
