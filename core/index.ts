@@ -1,5 +1,6 @@
 /** The public API for plugins and providers, including the built-in ones. */
 export { type Answer, jsonAnswer, type RowStream } from './answer.js'
+export { announce } from './metadata/change.js'
 export type { Editor } from './metadata/editor.js'
 export {
   agree as permissionsAgree,
@@ -31,6 +32,7 @@ export type { Call, Operation, Operations, Steps, Templatable } from './data/ope
 export { describe as describeDatabaseError } from './db/sqlstates.js'
 export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors.js'
 export { answerQuery, callOf } from './request.js'
+export { takeLock } from './host/migrate.js'
 export { definePlugin, defineProvider, OperationRefused } from './host/plugin.js'
 export { version } from './host/version.js'
 export { counted, didYouMean } from './wording.js'

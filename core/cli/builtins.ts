@@ -7,18 +7,7 @@ import type { ConfigSource, Invocation } from './invocation.js'
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
 
 /** The commands of `main.ts`. */
-export const COMMAND_NAMES = [
-  'check',
-  'dev',
-  'doctor',
-  'import',
-  'init',
-  'migrate',
-  'sql',
-  'start',
-  'token',
-  'worker',
-] as const
+export const COMMAND_NAMES = ['check', 'dev', 'doctor', 'init', 'start', 'token', 'upgrade', 'worker'] as const
 
 /**
  * Returns the built-in plugins and providers. Optional plugins load only when configured. `sample` adds the sample
@@ -35,6 +24,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       filestore: plugin('filestore'),
       notify: plugin('notify'),
       console: plugin('console'),
+      sql: plugin('sql'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
     follows: { console: 'query', template: 'query' },

@@ -160,7 +160,7 @@ async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrati
   if (pending.length > 0) {
     return [
       ...findings,
-      { ok: true, text: `${pending.length} pending migrations: rowhouse start or rowhouse migrate runs them` },
+      { ok: true, text: `${pending.length} pending migrations: rowhouse start or rowhouse upgrade runs them` },
     ]
   }
   const { inconsistent, tables } = await inTransaction(client, () => readCatalog(client), { mode: 'read only' })

@@ -42,7 +42,7 @@ export async function commandDatabase(
   return { url: started.serverUrl, close: () => started.stop() }
 }
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   /** Path of the setting that the URL is from. */
   readonly setting?: string
   /** Session parameters. */
@@ -57,12 +57,9 @@ export async function withConnection<T>(
   url: string,
   name: string,
   fn: (client: pg.Client) => Promise<T>,
-  { setting = 'database.url', session = {} }: ConnectionOptions = {},
+  options: ConnectionOptions = {},
 ): Promise<T> {
-  const config = { ...session, connectionTimeoutMillis: 10_000, application_name: `rowhouse ${name}` }
-  const client = await open(url, config).catch((cause: unknown) => {
-    throw new Unreachable(setting, url, cause)
-  })
+  const client = await connectTo(url, name, options)
   try {
     return await fn(client)
   } finally {
@@ -70,10 +67,20 @@ export async function withConnection<T>(
   }
 }
 
-async function open(url: string, config: pg.ClientConfig): Promise<pg.Client> {
-  const client = createClient(url, config)
-  // A lost connection also rejects the query that waits.
-  client.on('error', () => {})
-  await client.connect()
-  return client
+/** Opens a connection, which the caller closes. @throws Unreachable if there is none */
+export async function connectTo(
+  url: string,
+  name: string,
+  { setting = 'database.url', session = {} }: ConnectionOptions = {},
+): Promise<pg.Client> {
+  const config = { ...session, connectionTimeoutMillis: 10_000, application_name: `rowhouse ${name}` }
+  try {
+    const client = createClient(url, config)
+    // A lost connection also rejects the query that waits.
+    client.on('error', () => {})
+    await client.connect()
+    return client
+  } catch (cause) {
+    throw new Unreachable(setting, url, cause)
+  }
 }

@@ -5,7 +5,6 @@ import { messageOf } from '../errors.js'
 import { version } from '../host/version.js'
 import type { COMMAND_NAMES } from './builtins.js'
 import type { Invocation, Terminal } from './invocation.js'
-import type { FoundCommand } from './plugin-command.js'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
@@ -18,6 +17,8 @@ interface Command {
   readonly words: number
   /** Exit code after an error, where 1 is an answer. Default: 1. */
   readonly failure?: number
+  /** Whether `words` has all arguments as they are, but `--config` and `--help`. */
+  readonly verbatim?: boolean
   /** Runs the command. Imports its code on demand. @returns the exit code */
   run(invocation: Invocation): Promise<number>
 }
@@ -87,27 +88,17 @@ ${CONFIG_HELP}`,
     words: 0,
     run: async (invocation) => (await import('./start.js')).worker(invocation),
   },
-  migrate: {
-    usage: `rowhouse migrate [--dry-run] [--json] [--config FILE]
-       rowhouse migrate new NAME | up [N] | down [N] | status [--dir DIR] [--dry-run] [--config FILE]`,
-    summary: 'update the schema svc_catalog; with up, run your own SQL files',
-    help: `Alone, updates the schema svc_catalog. A server also does so when it starts.
+  upgrade: {
+    usage: 'rowhouse upgrade [--dry-run] [--json] [--config FILE]',
+    summary: 'update the schema svc_catalog',
+    help: `A server also does so when it starts, if its login may.
 
-new creates the files DIR/<timestamp>_NAME.up.sql and .down.sql. up runs all files that have not run, or the next N, and
-then applies the metadata in DIR/metadata.json, if there is one. down reverts the last file, or the last N. status lists
-the files and exits with 1 if one was changed, or deleted, after it ran. Each file runs in a transaction, unless its first
-line is "-- rowhouse: no transaction".
-
-  --dir DIR       folder of the files (default: ./migrations, or migrationsDir of the configuration)
   --dry-run       list the migrations without running them
-  --json          print what was done as JSON, without files of your own
+  --json          print what was done as JSON
 ${CONFIG_HELP}`,
-    options: { 'dry-run': flag, dir: config, json: flag, config },
-    words: 2,
-    run: async (invocation) =>
-      invocation.words.length > 0
-        ? (await import('./migrate-files.js')).migrateFiles(invocation)
-        : (await import('./migrate.js')).migrateDatabase(invocation),
+    options: { 'dry-run': flag, json: flag, config },
+    words: 0,
+    run: async (invocation) => (await import('./upgrade.js')).upgrade(invocation),
   },
   check: {
     usage: 'rowhouse check [--processes N] [--json] [--config FILE]',
@@ -134,31 +125,6 @@ ${CONFIG_HELP}`,
     options: { grants: flag, processes: config, json: flag, config },
     words: 0,
     run: async (invocation) => (await import('./doctor.js')).doctor(invocation),
-  },
-  sql: {
-    usage: 'rowhouse sql [-c SQL | FILE] [--config FILE]',
-    summary: 'run SQL in the database, or open a prompt',
-    help: `Uses the configured database, or the one in the data directory, with the login of the server. Without SQL and FILE,
-opens psql, or a simple prompt where psql is not installed. Stops at the first error.
-
-  -c, --command SQL  run one text of SQL
-${CONFIG_HELP}`,
-    options: { command: { type: 'string', short: 'c' }, config },
-    words: 1,
-    run: async (invocation) => (await import('./sql.js')).sql(invocation),
-  },
-  import: {
-    usage: 'rowhouse import FILE [--owner] [--no-transaction] [--config FILE]',
-    summary: 'load a plain dump of pg_dump',
-    help: `Loads a file of SQL, such as one of pg_dump, into the configured database or the one in the data directory. psql is not
-needed. Everything belongs to the login of the server, so that the server may use it. A failed import leaves nothing.
-
-  --owner           keep the owners that exist here
-  --no-transaction  keep what was loaded before an error
-${CONFIG_HELP}`,
-    options: { owner: flag, 'no-transaction': flag, config },
-    words: 1,
-    run: async (invocation) => (await import('./import.js')).importFile(invocation),
   },
   token: {
     usage:
@@ -210,7 +176,9 @@ export async function main([name, ...rest]: readonly string[], terminal: Termina
   const options: Options = { ...command.options, help: { type: 'boolean', short: 'h' } }
   let parsed
   try {
-    parsed = parseArgs({ args: [...rest], options, allowPositionals: true })
+    parsed = command.verbatim
+      ? verbatim(rest, options)
+      : parseArgs({ args: [...rest], options, allowPositionals: true })
   } catch (error) {
     const wrong = /'--?([\w-]+)/.exec(messageOf(error))?.[1] ?? ''
     return misused(`rowhouse ${name}: ${messageOf(error).split('. ')[0]}${maybe(wrong, Object.keys(options), '--')}`)
@@ -231,6 +199,22 @@ export async function main([name, ...rest]: readonly string[], terminal: Termina
   }
 }
 
+/** Takes the options of the core out of the arguments of another program. */
+function verbatim(
+  args: readonly string[],
+  options: Options,
+): Pick<ReturnType<typeof parseArgs>, 'values' | 'positionals'> {
+  const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true })
+  const own = new Set<number>()
+  for (const token of tokens) {
+    if (token.kind !== 'option' || token.rawName !== `--${token.name}` || !(token.name in options)) continue
+    own.add(token.index)
+    if (token.value !== undefined && !token.inlineValue) own.add(token.index + 1)
+  }
+  const { values } = parseArgs({ args: args.filter((_, i) => own.has(i)), options })
+  return { values, positionals: args.filter((_, i) => !own.has(i)) }
+}
+
 const isOwn = (name: string): name is keyof typeof COMMANDS => Object.hasOwn(COMMANDS, name)
 
 function sorted(values: Readonly<Record<string, unknown>>): Pick<Invocation, 'flags' | 'lists'> {
@@ -245,7 +229,7 @@ async function ofPlugin(name: string, args: readonly string[], terminal: Termina
   const { findPluginCommand, optionsOf } = await import('./plugin-command.js')
   const found = await findPluginCommand(name, optionsOf(args, terminal))
   if (!found) return undefined
-  const { usage, summary, help, flags = {}, words = 0, failure, standalone = false } = found.command
+  const { usage, summary, help, flags = {}, words = 0, failure, verbatim, standalone = false } = found.command
   const option = (type: 'boolean' | 'string' | 'list') =>
     type === 'list' ? ({ type: 'string', multiple: true } as const) : { type }
   const options = Object.fromEntries(Object.entries(flags).map(([key, type]) => [key, option(type)]))
@@ -254,15 +238,15 @@ async function ofPlugin(name: string, args: readonly string[], terminal: Termina
     summary,
     help: standalone ? help : `${help}\n${CONFIG_HELP}`,
     options: standalone ? options : { ...options, config },
-    words,
+    words: verbatim ? Infinity : words,
     ...(failure === undefined ? {} : { failure }),
-    run: (invocation) => runOfPlugin(found, invocation),
+    verbatim: verbatim === true,
+    run: (invocation) => {
+      const { config: file } = invocation.flags
+      const same = file === undefined ? [] : [`--config=${file}`]
+      return found.run({ ...invocation, rowhouse: (...args) => main([...args, ...same], terminal) })
+    },
   }
-}
-
-/** Runs a command of a plugin. Ctrl-C lets the command clean up; a second Ctrl-C ends the process immediately. */
-function runOfPlugin(found: FoundCommand, { terminal, ...given }: Invocation): Promise<number> {
-  return found.run({ ...given, signal: terminal.signal })
 }
 
 /** Returns the summary of each command by name: first those of the core, then those of plugins. */

@@ -11,7 +11,7 @@ import { createProviders } from '../host/providers.js'
 import { type Config, loadServer, migrationSets, type ServerOptions } from '../host/server.js'
 import { createLogger } from '../observe/log.js'
 import { createMetrics } from '../observe/metrics.js'
-import { commandDatabase } from './command-database.js'
+import { commandDatabase, connectTo } from './command-database.js'
 import { adminSecretFor } from './admin-secret.js'
 import { builtins, readSections, source } from './builtins.js'
 import type { ConfigSource, Invocation } from './invocation.js'
@@ -25,7 +25,7 @@ export interface FoundCommand {
   run(given: Given): Promise<number>
 }
 /** The arguments of a command, where it runs, and its output functions. */
-type Given = ConfigSource & Pick<CommandContext, 'lists' | 'words' | 'signal' | 'print' | 'tell'>
+type Given = Invocation & Pick<CommandContext, 'rowhouse'>
 type Options = Omit<ServerOptions, 'log' | 'address' | 'progress'>
 
 /**
@@ -58,13 +58,6 @@ export async function findPluginCommand(name: string, options: CommandOptions): 
   return found ?? (await builtinCommands({ ...plugins, ...optional }, notLoaded)).find(isIt)
 }
 
-/** Runs a command of a plugin as a part of another command. */
-export async function runPluginCommand(name: string, { terminal, ...given }: Invocation): Promise<number> {
-  const found = await findPluginCommand(name, { ...source(given), builtins: builtins({ sample: true }) })
-  if (!found) throw new Error(`no plugin has a command "${name}"`)
-  return found.run({ ...given, signal: terminal.signal })
-}
-
 async function notLoaded(plugin: string, name: string): Promise<never> {
   throw new Error(`${name} is a command of the plugin "${plugin}", which the configuration does not load`)
 }
@@ -76,7 +69,8 @@ export async function loadedCommands(options: Options): Promise<readonly FoundCo
     (plugin.commands ?? []).map((command) => ({
       plugin: plugin.name,
       command,
-      run: (given) => withContext({ ...parts, plugin }, given, (context) => command.run(context, config as never)),
+      run: (given) =>
+        withContext(command, { ...parts, plugin }, given, (context) => command.run(context, config as never)),
     })),
   )
 }
@@ -108,7 +102,7 @@ async function builtinCommands(
       command,
       run: (given) =>
         command.standalone
-          ? withContext(undefined, given, (context) => command.run(context, undefined))
+          ? withContext(command, undefined, given, (context) => command.run(context, undefined))
           : refuse(name, command.name),
     }))
   })
@@ -123,6 +117,7 @@ interface Parts {
 
 /** Opens what a command uses, on first use, and always closes it. @param parts undefined for a standalone command */
 async function withContext(
+  { name }: PluginCommand,
   parts: Parts | undefined,
   given: Given,
   run: (context: CommandContext) => Promise<number>,
@@ -132,11 +127,12 @@ async function withContext(
   const closed = <T extends { close(): Promise<unknown> }>(made: T): T => (opened.push(made), made)
   const values = once(async () => parts?.config.values ?? (await readSections(given)).values)
   const place = once(async () => {
-    if (parts?.plugin.database === false) throw new Error(withoutDatabase(parts.plugin))
     const { database, dataDir } = await values()
     return closed(await commandDatabase(database.url, resolve(given.cwd, dataDir), given))
   })
+  const direct = async () => (await values()).database.directUrl ?? (await place()).url
   const database = once(async () => {
+    if (parts?.plugin.database === false) throw new Error(withoutDatabase(parts.plugin))
     const { url } = await place()
     const made = closed(openDatabase({ ...(await values()).database, url }, log, createMetrics()))
     if (parts) await mustBeMigrated(made, parts)
@@ -155,6 +151,9 @@ async function withContext(
   try {
     return await run({
       ...given,
+      get signal() {
+        return given.terminal.signal
+      },
       async query<Row extends object>(text: string, rowValues: readonly unknown[] = []) {
         const { main } = await database()
         return withClient(main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
@@ -163,6 +162,14 @@ async function withContext(
         const { server: url, ...more } = options
         if (url === undefined) return (await server()).ask(type, args, more)
         return runningServer(url, await adminSecretFor(url, given))(type, args, more)
+      },
+      databaseUrl: direct,
+      async connect() {
+        const { directUrl } = (await values()).database
+        const setting = directUrl === undefined ? 'database.url' : 'database.directUrl'
+        const client = await connectTo(await direct(), name, { setting })
+        closed({ close: () => client.end().catch(() => {}) })
+        return client
       },
       provider: async (kind, name) => {
         if (!providers) throw new Error('a standalone command has no providers')
@@ -183,7 +190,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
 }
 
 const withoutDatabase = ({ name }: Plugin): string =>
-  `plugin "${name}" has "database": false, so its commands cannot use the database`
+  `plugin "${name}" has "database": false, so its commands cannot use query`
 
 const STEP_MS = 30_000
 
@@ -196,7 +203,7 @@ async function mustBeMigrated(database: Database, { loaded, plugin: { name } }: 
     const [pending] = await pendingMigrations(client, sets)
     if (!pending) return
     const step = `${pending.owner} ${pending.id}`
-    throw new Error(`the database is not up to date (${step} has not run): run rowhouse migrate, or start the server`)
+    throw new Error(`the database is not up to date (${step} has not run): run rowhouse upgrade, or start the server`)
   } finally {
     await client.end()
   }

@@ -86,7 +86,7 @@ async function findRights(client: pg.Client, pending: number): Promise<readonly 
       text: 'the database is read-only: it is a standby, or default_transaction_read_only is on',
     })
   if (pending > 0 && !isMigrator) {
-    const text = `the login "${login}" may not run the ${pending} pending migrations: run rowhouse migrate with the login that owns the database`
+    const text = `the login "${login}" may not run the ${pending} pending migrations: run rowhouse upgrade with the login that owns the database`
     return [...findings, { ok: false, text }]
   }
   const needed = missing.length > 0 || !hasPermissions ? missing : await findTableRights(client)
@@ -165,7 +165,7 @@ export async function grantsFor({ url, directUrl }: Pick<DatabaseConfig, 'url' |
     )
     const { login, database, schemas } = rows[0]!
     const script = [
-      `-- Grants the login ${login} what a server needs in the database ${database}. Run it after rowhouse migrate, with the`,
+      `-- Grants the login ${login} what a server needs in the database ${database}. Run it after rowhouse upgrade, with the`,
       `-- login that owns the tables: rowhouse doctor --grants | psql OWNER_URL. Leave out schemas that are not served.`,
       `grant connect on database ${database} to ${login};`,
     ]

@@ -66,7 +66,7 @@ export async function checkSessions(config: DatabaseConfig): Promise<void> {
 }
 
 const ADVICE =
-  'run `rowhouse migrate` to set defaults for new sessions, then RECONNECT in the PgBouncer console to end existing sessions'
+  'run `rowhouse upgrade` to set defaults for new sessions, then RECONNECT in the PgBouncer console to end existing sessions'
 
 /** @throws Unreachable */
 async function withSession<T>(

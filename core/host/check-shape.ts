@@ -26,7 +26,7 @@ const NAME = /^[a-z][a-z0-9-]*$/
 
 const PLUGIN_KEYS = ['name', 'api', 'database', 'needs', 'wants', 'config', 'migrations', 'commands', 'setup']
 const PROVIDER_KEYS = ['kind', 'name', 'api', 'config', 'create', 'check']
-const COMMAND_KEYS = ['name', 'summary', 'usage', 'help', 'flags', 'words', 'failure', 'standalone', 'run']
+const COMMAND_KEYS = ['name', 'summary', 'usage', 'help', 'flags', 'words', 'failure', 'verbatim', 'standalone', 'run']
 
 function pluginProblem(plugin: Fields): string | undefined {
   const { name, api, database, needs, wants, config, migrations, commands, setup } = plugin

@@ -11,17 +11,12 @@ import type { Schema } from '../json/schema.js'
 import { build, version } from './version.js'
 import { runWithin } from '../deadline.js'
 import type { Loaded } from './load.js'
-import type { Applied } from './migrate.js'
-import { OWNER, readFiles, statesOf } from './migration-files.js'
 
 interface HealthOptions {
   readonly loaded: Loaded
   readonly database: Database
   readonly data: DataService
   readonly lines: LogLines
-  /** Folder of the SQL files of the user. */
-  readonly migrationsDir: string
-  readonly cwd: string
   readonly siblings: Siblings
 }
 
@@ -34,16 +29,13 @@ interface OwnState {
 }
 
 /**
- * The operations that show an admin what this server does: `server_status`, `migration_status`,
- * `slow_queries` and `log_lines`.
+ * The operations that show an admin what this server does: `server_status`, `slow_queries` and `log_lines`.
  */
 export function healthOperations({
   loaded,
   database,
   data,
   lines,
-  migrationsDir,
-  cwd,
   siblings,
 }: HealthOptions): Record<string, Operation> {
   const { server } = siblings
@@ -89,20 +81,6 @@ export function healthOperations({
       })),
       database: await stateOf(database),
     })),
-    migration_status: operation({}, async () => {
-      const rows = await data.query<Applied>('select id, checksum from svc_catalog.svc_migration where owner = $1', [
-        OWNER,
-      ])
-      try {
-        const files = await readFiles(migrationsDir, cwd)
-        const states = statesOf(files, new Map(rows.map(({ id, checksum }) => [id, checksum])))
-        return { dir: migrationsDir, migrations: [...states].map(([id, state]) => ({ id, state })) }
-      } catch (error) {
-        const ids = rows.map(({ id }) => id).toSorted()
-        const problem = error instanceof Error ? error.message : String(error)
-        return { dir: migrationsDir, problem, migrations: ids.map((id) => ({ id, state: 'applied' })) }
-      }
-    }),
     slow_queries: operation({ plan: { type: 'string' } }, async ({ plan }, call) => {
       const all = await slowQueries()
       if (typeof plan !== 'string') {

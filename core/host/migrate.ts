@@ -105,13 +105,13 @@ async function recordExists(client: ClientBase): Promise<boolean> {
   return rows[0]?.found === true
 }
 
-export interface Applied extends Pending {
+interface Applied extends Pending {
   readonly checksum: string
   /** @see Migration.breaks */
   readonly breaks: boolean
 }
 
-export async function readRecord(client: ClientBase): Promise<readonly Applied[]> {
+async function readRecord(client: ClientBase): Promise<readonly Applied[]> {
   const { rows } = await client.query<Applied>('select owner, id, checksum, breaks from svc_catalog.svc_migration')
   return rows
 }
@@ -174,10 +174,10 @@ async function run(client: ClientBase, migration: Known): Promise<void> {
   }
 }
 
-export async function record(client: ClientBase, { owner, id, checksum, breaks }: Applied): Promise<void> {
+async function record(client: ClientBase, { owner, id, checksum, breaks }: Applied): Promise<void> {
   const text = 'insert into svc_catalog.svc_migration (owner, id, checksum, breaks) values ($1, $2, $3, $4)'
   await client.query(text, [owner, id, checksum, breaks])
 }
 
 const keyOf = ({ owner, id }: Pending) => JSON.stringify([owner, id])
-export const checksumOf = (sql: string) => createHash('sha256').update(sql).digest('hex')
+const checksumOf = (sql: string) => createHash('sha256').update(sql).digest('hex')

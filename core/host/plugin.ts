@@ -1,5 +1,7 @@
+import type { Readable, Writable } from 'node:stream'
 import type Router from '@koa/router'
 import type { Middleware } from 'koa'
+import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
 import type { Counter, Gauge, Histogram } from 'prom-client'
 import type { Migration } from '../metadata/schema.js'
@@ -94,6 +96,10 @@ export interface PluginCommand<C = unknown> {
   /** Exit code after an error, where 1 is an answer. Defaults to 1. */
   readonly failure?: number
   /**
+   * Whether `words` has all arguments as they are, but `--config` and `--help`: for a command that runs another program.
+   */
+  readonly verbatim?: boolean
+  /**
    * Whether it needs neither the configuration of its plugin nor providers. Built-in plugins offer such a command without
    * being loaded; `config` is then undefined.
    */
@@ -137,7 +143,13 @@ export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Absolute path of the folder that relative paths start from. */
   readonly cwd: string
-  /** Aborts on Ctrl-C. */
+  /** The streams of the command, for another program that it runs. */
+  readonly terminal: {
+    readonly stdin: Readable & { readonly isTTY?: boolean }
+    readonly stdout: Writable
+    readonly stderr: Writable
+  }
+  /** Aborts on Ctrl-C. A command that does not read this property ends at once. */
   readonly signal: AbortSignal
   /**
    * Runs a query, like `query` of the service `data`; unavailable to a plugin with `database: false`. The plugin's
@@ -151,6 +163,15 @@ export interface CommandContext {
    * @throws OperationRefused
    */
   ask(type: string, args: string, options?: AskOptions): Promise<string>
+  /** Runs another command of `rowhouse` with the same configuration. @returns its exit code */
+  rowhouse(...args: readonly string[]): Promise<number>
+  /**
+   * Returns the URL of PostgreSQL itself, past a connection pooler, with the login of the server. Without a configured
+   * database, that of the data directory runs until the command ends.
+   */
+  databaseUrl(): Promise<string>
+  /** Opens a connection to `databaseUrl` that ends with the command: for the locks and settings of a session. */
+  connect(): Promise<ClientBase>
   provider: Host['provider']
   providerName: Host['providerName']
   /** Returns the names of all configured providers of a kind. */

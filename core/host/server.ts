@@ -84,11 +84,6 @@ export const sections = {
   limits: limitsConfig,
   idempotency: idempotencyConfig,
   dataDir: { type: 'string', default: './.rowhouse', description: 'Folder for the files of this server.' },
-  migrationsDir: {
-    type: 'string',
-    default: './migrations',
-    description: 'Folder of the SQL files that `rowhouse migrate up` runs.',
-  },
   fast: {
     type: 'boolean',
     default: true,
@@ -201,8 +196,7 @@ export async function startLoaded(
     if (store) {
       shared.services.set('data', store.data)
       shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs, store.data))
-      const { migrationsDir } = values
-      const operations = healthOperations({ ...store, loaded, lines, migrationsDir, cwd: options.cwd, siblings })
+      const operations = healthOperations({ ...store, loaded, lines, siblings })
       for (const [type, operation] of Object.entries(operations)) shared.operations.set(type, operation)
     }
     closers.push(() => shared.hooks.close)

@@ -9,7 +9,7 @@ import { inspectEmbedded } from '../../providers/database/embedded/index.js'
 import { run, start } from '../kit/command.js'
 import { selfSigned } from '../kit/certificate.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
-import { patience } from '../kit/patience.js'
+import { unheard } from '../kit/fsck.js'
 import { refusingPostgres } from '../kit/refusing-postgres.js'
 import { until } from '../kit/until.js'
 
@@ -44,7 +44,7 @@ t.test('init writes the files of a project, and keeps those that exist', async (
     { code: 0, out: /\d+ pending migrations/ },
     'an empty database is no mistake',
   )
-  t.match(await run(folder, ['migrate'], { env }), { code: 0 })
+  t.match(await run(folder, ['upgrade'], { env }), { code: 0 })
   t.match(await run(folder, ['check'], { env }), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
   const commented = await read('rowhouse.config.mjs')
   const other = await newFolder(t)
@@ -84,9 +84,9 @@ t.test('metadata travels between databases', async (t) => {
   const folder = await newFolder(t)
   const [from, to] = [await freshDatabase(t), await freshDatabase(t)]
   const [a, b] = [{ DATABASE_URL: from.url }, { DATABASE_URL: to.url }]
-  t.match(await run(folder, ['migrate', '--dry-run'], { env: a }), { code: 0, out: /would run core 001-metadata/ })
-  t.match(await run(folder, ['migrate'], { env: a }), { code: 0, out: /^migrating core 001-metadata\n/, err: '' })
-  t.match(await run(folder, ['migrate'], { env: a }), { code: 0, out: /nothing to migrate/ })
+  t.match(await run(folder, ['upgrade', '--dry-run'], { env: a }), { code: 0, out: /would run core 001-metadata/ })
+  t.match(await run(folder, ['upgrade'], { env: a }), { code: 0, out: /^migrating core 001-metadata\n/, err: '' })
+  t.match(await run(folder, ['upgrade'], { env: a }), { code: 0, out: /svc_catalog is up to date/ })
   const server = await start(t, folder, ['start', '--port', '0'], { env: { ...a, ROWHOUSE_ADMIN_SECRET: SECRET } })
   const ask = (query: object) => post(server.url, query)
   await ask({ type: 'run_sql', args: { sql: 'create table note (id int primary key, text text, code bigint)' } })
@@ -183,11 +183,11 @@ t.test('a login of few rights serves what doctor --grants grants, and check find
   const env = { DATABASE_URL: as(few), ROWHOUSE_ADMIN_SECRET: SECRET }
   const check = async () => JSON.parse((await run(folder, ['check', '--json'], { env })).out)
 
-  const pending = /the login "few_\w+" may not run the \d+ pending migrations: run rowhouse migrate with the login that/
+  const pending = /the login "few_\w+" may not run the \d+ pending migrations: run rowhouse upgrade with the login that/
   t.match(await run(folder, ['start', '--port', '0'], { env }), { code: 1, err: pending })
-  t.match(await run(folder, ['migrate'], { env }), { code: 1, err: pending })
+  t.match(await run(folder, ['upgrade'], { env }), { code: 1, err: pending })
   t.match(await run(folder, ['check'], { env }), { code: 1, out: new RegExp(`BAD +${pending.source}`) })
-  const migrated = await run(folder, ['migrate', '--json'], { env: { ...env, DATABASE_URL: as(owner) } })
+  const migrated = await run(folder, ['upgrade', '--json'], { env: { ...env, DATABASE_URL: as(owner) } })
   t.match(JSON.parse(migrated.out), {
     dry_run: false,
     settings: [],
@@ -203,7 +203,7 @@ t.test('a login of few rights serves what doctor --grants grants, and check find
   t.match(await run(folder, ['check'], { env }), { code: 1, out: /BAD .*misses usage on schema svc_catalog/ })
   const unseen = { code: 1, err: /misses usage on schema svc_catalog: rowhouse doctor --grants prints/ }
   t.match(await run(folder, ['start', '--port', '0'], { env }), unseen)
-  t.match(await run(folder, ['migrate'], { env }), unseen)
+  t.match(await run(folder, ['upgrade'], { env }), unseen)
   t.match(await check(), { ok: false })
 
   const grants = await run(folder, ['doctor', '--grants'], { env })
@@ -362,8 +362,8 @@ t.test('whatever keeps a connection from being opened is a finding with its sett
   for (const what of ['refused', 'a connection pooler', 'no such authority', 'unknown authority', 'unknown database']) {
     const [wrong, reason, hint] = cases[what]!
     const env = { DATABASE_URL: wrong, ROWHOUSE_ADMIN_SECRET: SECRET }
-    for (const command of ['doctor', 'start', 'migrate']) {
-      if (command === 'migrate' && what === 'a connection pooler') continue
+    for (const command of ['doctor', 'start', 'upgrade']) {
+      if (command === 'upgrade' && what === 'a connection pooler') continue
       const { code, out, err } = await run(folder, [command], { env })
       t.equal(code, 1, `${command}: ${what}`)
       t.match(out + err, new RegExp(`database\\.url.*${reason.source}.*${hint.source}`), `${command}: ${what}`)
@@ -564,7 +564,7 @@ t.test('a plugin has a listener of its own, of which every command knows', async
   await writeFile(join(folder, 'package.json'), '{"type": "module"}')
   await writeFile(join(folder, 'hello.js'), HELLO)
   const configure = (http: object) => {
-    const off = { query: false, template: false, graphql: false, filestore: false, notify: false }
+    const off = { query: false, template: false, graphql: false, filestore: false, notify: false, sql: false }
     const config = { http: { port: 0, ...http }, plugins: { ...off, hello: { use: './hello.js' } } }
     return writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(config))
   }
@@ -628,14 +628,13 @@ t.test('a plugin brings a command of its own', async (t) => {
     })
   const counted = async (databaseUrl: string) => {
     const count = (await on(databaseUrl)).find(({ command }) => command.name === 'count')
-    const unused = { flags: { up: true }, lists: {}, words: [], env: {}, cwd: folder, print() {}, tell() {} }
-    return count?.run({ ...unused, signal: AbortSignal.timeout(patience(60_000)) })
+    return count?.run({ ...unheard(), cwd: folder, flags: { up: true } })
   }
 
   await t.rejects(counted(''), /no database: set DATABASE_URL/)
   await t.rejects(counted('postgresql://127.0.0.1:1/x'), /cannot be reached.*127\.0\.0\.1:1/)
-  await t.rejects(counted(url), /not up to date \(core \S+ has not run\).*rowhouse migrate/)
-  t.match(await run(folder, ['migrate', '--config', 'on.json'], { env }), { code: 0 })
+  await t.rejects(counted(url), /not up to date \(core \S+ has not run\).*rowhouse upgrade/)
+  t.match(await run(folder, ['upgrade', '--config', 'on.json'], { env }), { code: 0 })
   t.equal(await counted(url), 4)
 
   const [help, ownHelp, hint, done] = await Promise.all([

@@ -76,7 +76,7 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   const checked = { code: 0, out: /^17 files, 17 blobs, 17 objects in the stores; read 0: clean\n$/ }
   t.match(await inProcess(folder, ['fsck']), checked)
   t.match(await inProcess(folder, ['metadata', 'export']), { code: 0, out: /"name": "product"|"table": "product"/ })
-  t.match(await inProcess(folder, ['migrate']), { code: 0, out: 'nothing to migrate\n' })
+  t.match(await inProcess(folder, ['upgrade']), { code: 0, out: 'svc_catalog is up to date\n' })
   t.equal(await again.stop('SIGINT'), 0)
   t.match(await inProcess(folder, ['fsck']), checked, 'on a database that is started for it')
   t.equal((await inspectEmbedded(join(folder, '.rowhouse'))).server, undefined)

@@ -1,4 +1,5 @@
 import { tmpdir } from 'node:os'
+import { PassThrough } from 'node:stream'
 import { builtins } from '../../core/cli/builtins.js'
 import { loadedCommands } from '../../core/cli/plugin-command.js'
 import { patience } from './patience.js'
@@ -14,7 +15,12 @@ export interface Fsck {
 }
 
 /** A command without arguments that is not heard. */
-export const UNUSED = { flags: {}, lists: {}, words: [], env: {}, cwd: tmpdir(), tell() {} }
+export function unheard() {
+  const place = { env: {}, cwd: tmpdir() }
+  const streams = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() }
+  const terminal = { ...place, ...streams, signal: AbortSignal.timeout(patience(60_000)) }
+  return { ...place, terminal, flags: {}, lists: {}, words: [], print() {}, tell() {}, rowhouse: async () => 0 }
+}
 
 /** Runs `rowhouse fsck` on the database and the folder of a server. */
 export async function fsck(databaseUrl: string, dataDir: string, flags: object = {}, file?: string): Promise<Fsck> {
@@ -30,9 +36,8 @@ export async function fsck(databaseUrl: string, dataDir: string, flags: object =
   const lines: string[] = []
   const run = commands.find(({ command }) => command.name === 'fsck')?.run
   const code = await run?.({
-    ...UNUSED,
+    ...unheard(),
     flags: { json: true, ...flags },
-    signal: AbortSignal.timeout(patience(60_000)),
     print: (text: string) => void lines.push(text),
   })
   const text = lines.join('\n')

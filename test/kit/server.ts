@@ -74,6 +74,7 @@ const PLUGINS = {
   query: builtin('plugins/query/index.js'),
   template: builtin('plugins/template/index.js'),
   graphql: builtin('plugins/graphql/index.js'),
+  sql: builtin('plugins/sql/index.js'),
 }
 
 /** Set to `false`: servers of tests do without the ways that exist for speed alone. */

@@ -6,6 +6,7 @@ import type { Test } from 'tap'
 import { type Done, run, start as serve } from '../kit/command.js'
 import { freshDatabase } from '../kit/database.js'
 import { area, type Case } from '../kit/promises.js'
+import { until } from '../kit/until.js'
 import { ADMIN_SECRET, testServer, type TestServer } from '../kit/server.js'
 
 const PROMISES = {
@@ -26,8 +27,8 @@ const PROMISES = {
   'check.json': 'check --json prints the result as JSON',
   'doctor.shows': 'doctor shows the machine, the data directory and the privileges of the login',
   'doctor.grants': 'doctor --grants prints SQL and nothing else',
-  'migrate.schema': 'migrate updates the schema of the server once',
-  'migrate.dry-run': 'migrate --dry-run lists what would run, and runs nothing',
+  'upgrade.schema': 'upgrade updates the schema of the server once',
+  'upgrade.dry-run': 'upgrade --dry-run lists what would run, and runs nothing',
   'migrate.files': 'migrate up runs files in order, status lists them, down reverts the last one',
   'migrate.atomic': 'a file that fails leaves nothing of itself and exits with 1',
   'track.all': 'track shows what it would track, and tracks all with --all',
@@ -44,9 +45,9 @@ const PROMISES = {
   'lint.none': 'lint exits with 0 if there are none of its level',
   'advise.index': 'advise proposes the index that a filter needs',
   'advise.server': 'advise URL asks a running server for calls, with the admin secret of this machine',
-  'sql.rows': 'sql -c prints rows as a table',
-  'sql.error': 'sql exits with 1 at the first error',
-  'import.file': 'import loads a file of SQL, and leaves nothing of one that fails',
+  'sql.psql': 'sql runs psql in the database, with all arguments as they are and no password among them',
+  'sql.tables': 'a running server finds the tables that psql has made',
+  'sql.missing': 'without psql, sql says how to install it',
   'hasura.moved': 'import-hasura writes metadata, lists what is left, and exits with 1 for it',
   'plugin.command': 'a plugin brings a command: fsck checks the files of the filestore',
   'plugin.off': 'the commands of a plugin that is off are not listed, and say whose they are',
@@ -187,17 +188,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     out: /^rowhouse \d[^]*data directory: [^]*\nnote the login is a superuser/,
   }),
   'doctor.grants': command('doctor --grants', { code: 0, out: /^(?:--|grant |create |alter )/i, err: '' }),
-  'migrate.dry-run': async (t, { rowhouse }) => {
+  'upgrade.dry-run': async (t, { rowhouse }) => {
     const { url } = await freshDatabase(t)
     const env = { DATABASE_URL: url }
-    t.match(await rowhouse('migrate --dry-run', env), { code: 0, out: /^would run core 001-/ })
-    t.match(await rowhouse('migrate --dry-run', env), { code: 0, out: /^would run core 001-/ })
+    t.match(await rowhouse('upgrade --dry-run', env), { code: 0, out: /^would run core 001-/ })
+    t.match(await rowhouse('upgrade --dry-run', env), { code: 0, out: /^would run core 001-/ })
   },
-  'migrate.schema': async (t, { rowhouse }) => {
+  'upgrade.schema': async (t, { rowhouse }) => {
     const { url } = await freshDatabase(t)
     const env = { DATABASE_URL: url }
-    t.match(await rowhouse('migrate', env), { code: 0, out: /^migrating core 001-/, err: '' })
-    t.match(await rowhouse('migrate', env), { code: 0, out: 'nothing to migrate\n' })
+    t.match(await rowhouse('upgrade', env), { code: 0, out: /^migrating core 001-/, err: '' })
+    t.match(await rowhouse('upgrade', env), { code: 0, out: 'svc_catalog is up to date\n' })
   },
   'migrate.files': async (t, { rowhouse, write }) => {
     await write('migrations/20260101000000_city.up.sql', 'create table city (id int); insert into city values (1)')
@@ -409,24 +410,46 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     t.same(await bare(down), { code: 1, out: '', err })
     await rm(secret)
   },
-  'sql.rows': async (t, { folder, databaseUrl }) => {
-    const env = { DATABASE_URL: databaseUrl }
-    const { code, out } = await run(folder, ['sql', '-c', 'select 1 as one, null as none'], { env })
-    t.equal(code, 0)
-    t.match(out, /one[^]*none[^]*1/)
+  'sql.psql': async (t, { folder, databaseUrl, write }) => {
+    await write('sql.json', {})
+    const url = Object.assign(new URL(databaseUrl), { password: 'se:cret' })
+    const env = {
+      DATABASE_URL: `${url.href}?sslmode=disable&application_name=shop`,
+      PGSERVICE: 'other',
+      ...(await fakePsql(folder)),
+    }
+    const { out, code } = await run(folder, ['sql', '--config=sql.json', '-c', 'select 1', '-X', '--', 'a b'], { env })
+    t.equal(code, 3)
+    t.same(JSON.parse(out), {
+      args: ['-v', 'ON_ERROR_STOP=1', '-c', 'select 1', '-X', '--', 'a b'],
+      stdin: '',
+      PGAPPNAME: 'shop',
+      PGDATABASE: url.pathname.slice(1),
+      PGHOST: url.hostname,
+      PGPASSWORD: 'se:cret',
+      PGPORT: url.port,
+      PGSSLMODE: 'disable',
+      PGUSER: url.username,
+    })
+    const typed = await run(folder, ['sql'], { env, stdin: 'select 2' })
+    t.equal(JSON.parse(typed.out).stdin, 'select 2')
   },
-  'sql.error': async (t, { folder, databaseUrl }) => {
-    const env = { DATABASE_URL: databaseUrl }
-    t.match(await run(folder, ['sql', '-c', 'select 1 / 0'], { env }), { code: 1, err: /division by zero/ })
+  'sql.tables': async (t, { folder, databaseUrl, must, sql }) => {
+    const version = async () => (await must('server_status', {})).metadata.version
+    const before = await version()
+    await sql('create table loaded (id int primary key)')
+    t.match(await run(folder, ['sql'], { env: { DATABASE_URL: databaseUrl, ...(await fakePsql(folder)) } }), {
+      code: 3,
+    })
+    await until('the server reads the database again', async () => (await version()) !== before)
   },
-  'import.file': async (t, { rowhouse, write, must }) => {
-    const tables = () => must('run_sql', { sql: "select count(*) from pg_tables where tablename like 'loaded%'" })
-    await write('dump.sql', 'create table loaded (id int);\nCOPY loaded (id) FROM stdin;\n1\n2\n\\.\n')
-    t.match(await rowhouse('import dump.sql'), { code: 0, out: /^imported dump\.sql: \d statements\n/ })
-    t.match(await must('run_sql', { sql: 'select count(*) from loaded' }), { result: [['count'], ['2']] })
-    await write('broken.sql', 'create table loaded_too (id int);\nselect 1 / 0;\n')
-    t.match(await rowhouse('import broken.sql'), { code: 1, err: /division by zero/ })
-    t.match(await tables(), { result: [['count'], ['1']] })
+  'sql.missing': async (t, { folder, databaseUrl }) => {
+    const env = { DATABASE_URL: databaseUrl, PATH: folder }
+    t.match(await run(folder, ['sql', '-c', 'select 1'], { env }), {
+      code: 1,
+      out: '',
+      err: /^psql is not installed: .*postgresql-client[^]*console/,
+    })
   },
   'hasura.moved': async (t, { rowhouse, write, folder }) => {
     await write('hasura.json', {
@@ -465,6 +488,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     const { out } = await rowhouse('--help --config bare.json')
     t.notMatch(out, /^ {2}(advise|lint|metadata|track|why) /m)
     t.match(out, /^ {2}import-hasura /m)
+    t.match(out, /^ {2}migrate /m)
+    await write('no-sql.json', { plugins: { sql: false } })
+    t.notMatch((await rowhouse('--help --config no-sql.json')).out, /^ {2}(migrate|sql) /m)
     t.match(await rowhouse('lint --config bare.json'), {
       code: 2,
       err: /lint is a command of the plugin "query", which the configuration does not load/,
@@ -483,6 +509,21 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     t.ok(printed().length > 5000)
     t.notMatch(printed(), ADMIN_SECRET)
   },
+}
+
+/** Makes a program `psql` that prints its arguments, its standard input and the variables of PostgreSQL. @returns the environment that finds it */
+async function fakePsql(folder: string): Promise<{ readonly PATH: string }> {
+  const bin = join(folder, 'bin')
+  await mkdir(bin, { recursive: true })
+  const program = `#!${process.execPath}
+const fs = require('node:fs')
+const variables = Object.entries(process.env).filter(([name]) => name.startsWith('PG')).sort()
+const stdin = fs.readFileSync(0, 'utf8')
+process.stdout.write(JSON.stringify({ args: process.argv.slice(2), stdin, ...Object.fromEntries(variables) }))
+process.exitCode = 3
+`
+  await writeFile(join(bin, 'psql'), program, { mode: 0o755 })
+  return { PATH: bin }
 }
 
 /** Its promises, with a case for each. */

@@ -45,7 +45,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       platform: `${process.platform} ${process.arch}`,
       pid: PROCESSES === 1 ? process.pid : Number,
       started_at: /^\d{4}-\d\d-\d\dT/,
-      plugins: ['query', 'template', 'graphql', 'notify'],
+      plugins: ['query', 'template', 'graphql', 'sql', 'notify'],
       providers: [{ kind: 'email', name: 'memory', provider: 'memory', default: true }],
       metadata: { version: /^\d+$/, listening: true },
       compile: { busy: 0, waiting: 0 },
@@ -69,7 +69,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     await server.sql(`insert into svc_catalog.svc_migration (owner, id, checksum) values
         ('sql files', '20260101000000_a', '${createHash('sha256').update('select 1').digest('hex')}'),
         ('sql files', '20260102000000_b', 'other'), ('sql files', '20251231000000_z', 'gone')`)
-    const other = await testServer(t, { databaseUrl: server.databaseUrl, config: { migrationsDir: dir } })
+    const other = await testServer(t, { databaseUrl: server.databaseUrl, config: { plugins: { sql: { dir } } } })
     t.same(await other.must('migration_status', {}), {
       dir,
       migrations: [

@@ -42,8 +42,8 @@ const run = async (page: Page, sql: string) => {
 const textIn = async (download: Download) => readFile(await download.path(), 'utf8')
 
 t.test('an admin tracks a database, changes it by SQL, and compares and applies metadata', async (t) => {
-  const migrationsDir = t.testdir({ '20260101000000_add_notes.up.sql': 'select 1' })
-  const { server, page, complaints, elsewhere, open } = await openConsole(t, { config: { migrationsDir } })
+  const dir = t.testdir({ '20260101000000_add_notes.up.sql': 'select 1' })
+  const { server, page, complaints, elsewhere, open } = await openConsole(t, { config: { plugins: { sql: { dir } } } })
   await server.must('run_sql', { sql: SCHEMA })
   const heading = (name: string) => page.getByRole('heading', { name, exact: true })
   const dialog = page.getByRole('dialog')

@@ -63,7 +63,7 @@ t.test('a backup of a running server restores database and files in a new cluste
       cwd: folder,
       env: { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET, ROWHOUSE_PROVIDERS__STORAGE__DISK__ROOT: copy },
     })
-  await command('migrate')
+  await command('upgrade')
   t.match((await command('check')).stdout, /ok +metadata: 1 table tracked/)
   const checked = await command('fsck', '--deep', '--json').catch((error: { stdout: string }) => error)
   const { findings } = JSON.parse(checked.stdout) as { findings: readonly { kind: string }[] }

@@ -146,16 +146,16 @@ tap.test('migrate sets the defaults, doctor and start prove that sessions of the
   await rowsOf(place.url, 'select 1')
 
   t.match(await run('doctor'), { code: 1, out: /BAD +connection pooler: .*lock_timeout is 0 instead of 10000/ })
-  const dry = await run('migrate', '--dry-run')
+  const dry = await run('upgrade', '--dry-run')
   t.match(dry, { code: 0, out: /would set timezone = UTC for role \w+ in database \w+/ })
   t.match(dry, { out: /would run core/ })
 
-  const migrated = await run('migrate')
+  const migrated = await run('upgrade')
   t.match(migrated, { code: 1, out: /migrating core/, err: /timezone is Asia\/Tokyo instead of UTC.*RECONNECT/ })
   t.match(await run('start', '--port', '0'), { code: 1, err: /connection pooler.*RECONNECT/ })
 
   await tellPooler(place.pooler, `reconnect ${place.name}`)
-  t.match(await run('migrate'), { code: 0, out: /nothing to migrate/ })
+  t.match(await run('upgrade'), { code: 0, out: /svc_catalog is up to date/ })
   t.match(await run('doctor'), { code: 0, out: /ok +connection pooler/ })
 
   const url = `/${place.name}`

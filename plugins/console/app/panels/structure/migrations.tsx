@@ -37,15 +37,18 @@ export function Migrations() {
     (signal) =>
       Promise.all([
         asAdmin<Answer>('run_sql', { sql: APPLIED, read_only: true }, { signal }),
-        asAdmin<Status>('migration_status', {}, { signal }),
+        // The plugin sql may be switched off.
+        asAdmin<Status>('migration_status', {}, { signal }).catch(() => undefined),
       ]),
     undefined,
   )
   const rows = useMemo(() => {
-    const [{ result = [] } = {}, { migrations = [] } = {}] = answer ?? []
+    const [{ result = [] } = {}, status] = answer ?? []
     const times = new Map(result.slice(1).map(([owner, id, at]) => [`${owner}\n${id}`, at]))
-    const own = migrations.map(({ id, state }) => ['sql files', id, STATES[state]] as const).toReversed()
-    const others = result.slice(1).filter(([owner]) => owner !== 'sql files')
+    const own = (status?.migrations ?? [])
+      .map(({ id, state }) => ['sql files', id, STATES[state]] as const)
+      .toReversed()
+    const others = result.slice(1).filter(([owner]) => !status || owner !== 'sql files')
     return [...own, ...others.map(([owner, id]) => [owner, id, STATES.applied] as const)].map(([owner, id, state]) => ({
       owner: OWNERS[owner] ?? `plugin ${owner}`,
       id,
@@ -55,40 +58,45 @@ export function Migrations() {
   }, [answer])
   if (failure !== undefined) return <Problem of={failure} />
   if (!answer) return <p class="wait">Loading …</p>
-  const [, { dir, problem, migrations }] = answer
+  return (
+    <div class="page">
+      <div class="body">{answer[1] && <OwnFiles {...answer[1]} />}</div>
+      <Grid label="Migrations" columns={COLUMNS} rows={rows} />
+    </div>
+  )
+}
+
+function OwnFiles({ dir, problem, migrations }: Status) {
   const pending = migrations.filter(({ state }) => state === 'pending').length
   const broken = migrations.filter(({ state }) => state === 'changed' || state === 'missing').length
   return (
-    <div class="page">
-      <div class="body">
-        {problem !== undefined && (
-          <p class="soft">
-            This server cannot read a folder <code>{dir}</code> of your SQL files, so this page has only those that ran.{' '}
-            <code>rowhouse migrate status</code> compares them with a folder.
-          </p>
-        )}
-        {migrations.length === 0 ? (
-          <p>
-            None of your own SQL files has run. <code>rowhouse migrate new add_notes</code> creates one, and{' '}
-            <code>rowhouse migrate up</code> runs it.
-          </p>
-        ) : (
-          <p>
-            {migrations.length - pending} of your own SQL files {migrations.length - pending === 1 ? 'has' : 'have'} run
-            {pending > 0 && (
-              <>
-                , and <b class="odd">{pending} not yet</b>: <code>rowhouse migrate up</code> runs{' '}
-                {pending === 1 ? 'it' : 'them'}
-              </>
-            )}
-            .
-            {broken > 0 && (
-              <b class="bad"> {broken} of them changed or disappeared since, which stops rowhouse migrate up.</b>
-            )}
-          </p>
-        )}
-      </div>
-      <Grid label="Migrations" columns={COLUMNS} rows={rows} />
-    </div>
+    <>
+      {problem !== undefined && (
+        <p class="soft">
+          This server cannot read a folder <code>{dir}</code> of your SQL files, so this page has only those that ran.{' '}
+          <code>rowhouse migrate status</code> compares them with a folder.
+        </p>
+      )}
+      {migrations.length === 0 ? (
+        <p>
+          None of your own SQL files has run. <code>rowhouse migrate new add_notes</code> creates one, and{' '}
+          <code>rowhouse migrate up</code> runs it.
+        </p>
+      ) : (
+        <p>
+          {migrations.length - pending} of your own SQL files {migrations.length - pending === 1 ? 'has' : 'have'} run
+          {pending > 0 && (
+            <>
+              , and <b class="odd">{pending} not yet</b>: <code>rowhouse migrate up</code> runs{' '}
+              {pending === 1 ? 'it' : 'them'}
+            </>
+          )}
+          .
+          {broken > 0 && (
+            <b class="bad"> {broken} of them changed or disappeared since, which stops rowhouse migrate up.</b>
+          )}
+        </p>
+      )}
+    </>
   )
 }

@@ -1,6 +1,6 @@
+import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { checksumOf } from './migrate.js'
 
 /** A migration in a folder of SQL files. */
 export interface File {
@@ -20,7 +20,7 @@ const NAME = /^\d{14}_[\w-]+$/
  * @param cwd folder that `dir` starts from, and so do the paths of the files
  * @throws Error naming every file that is none
  */
-export async function readFiles(dir: string, cwd: string): Promise<readonly File[]> {
+export async function readFiles(dir: string, cwd = ''): Promise<readonly File[]> {
   const names = await readdir(resolve(cwd, dir)).catch((cause: unknown) => {
     throw new Error(`cannot read the folder ${dir}; create a migration with: rowhouse migrate new NAME`, { cause })
   })
@@ -35,16 +35,25 @@ export async function readFiles(dir: string, cwd: string): Promise<readonly File
     ids.map(async (id) => {
       const up = join(dir, `${id}.up.sql`)
       const down = all.includes(`${id}.down.sql`) ? join(dir, `${id}.down.sql`) : undefined
-      return { id, up, down, checksum: checksumOf(await readFile(resolve(cwd, up), 'utf8')) }
+      const text = await readFile(resolve(cwd, up), 'utf8')
+      return { id, up, down, checksum: createHash('sha256').update(text).digest('hex') }
     }),
   )
 }
 
+/** A migration that ran. */
+export type Applied = Pick<File, 'id' | 'checksum'>
+
+/** Text of the query for the migrations that ran, with `OWNER` as `$1`. */
+export const READ_APPLIED =
+  'select id, checksum from svc_catalog.svc_migration where owner = $1 order by id collate "C"'
+
 /** `changed`: after it ran. `missing`: it ran, and has no file. */
 type State = 'applied' | 'pending' | 'changed' | 'missing'
 
-/** Returns the states of migrations by their ids, in order. @param applied checksums by id */
-export function statesOf(files: readonly File[], applied: ReadonlyMap<string, string>): ReadonlyMap<string, State> {
+/** Returns the states of migrations by their ids, in order. */
+export function statesOf(files: readonly File[], ran: readonly Applied[]): ReadonlyMap<string, State> {
+  const applied = new Map(ran.map(({ id, checksum }) => [id, checksum]))
   const state = ({ id, checksum }: File): State =>
     !applied.has(id) ? 'pending' : applied.get(id) === checksum ? 'applied' : 'changed'
   const missing = [...applied.keys()].filter((id) => !files.some((file) => file.id === id))

@@ -9,25 +9,25 @@ import type { Invocation } from './invocation.js'
 import { explainRefusal } from './rights.js'
 
 /** Runs the pending migrations of the schema `svc_catalog`, or lists them. */
-export async function migrateDatabase(invocation: Invocation): Promise<number> {
+export async function upgrade(invocation: Invocation): Promise<number> {
   const { flags, print } = invocation
   return withDatabase(invocation, async (url) => {
-    const done = await migrateAt(url, invocation)
+    const done = await upgradeAt(url, invocation)
     if (flags['json'] === true) print(JSON.stringify({ dry_run: flags['dry-run'] === true, ...done }, undefined, 2))
-    else if (done.settings.length + done.migrations.length === 0) print('nothing to migrate')
+    else if (done.settings.length + done.migrations.length === 0) print('svc_catalog is up to date')
     return 0
   })
 }
 
-/** What a migration changed. */
-interface Migrated {
+/** What an upgrade changed. */
+interface Upgraded {
   /** Defaults of sessions that a pooler needs. */
   readonly settings: readonly string[]
   readonly migrations: readonly Pending[]
 }
 
 /** Prints each change, to standard error if the output is JSON. @returns the changes */
-export async function migrateAt(url: string, invocation: Invocation): Promise<Migrated> {
+async function upgradeAt(url: string, invocation: Invocation): Promise<Upgraded> {
   const { flags, print } = invocation
   const { config, loaded } = await loadServer({ ...source(invocation), builtins: builtins() })
   const { database } = config.values
@@ -39,7 +39,7 @@ export async function migrateAt(url: string, invocation: Invocation): Promise<Mi
   const direct = database.directUrl ?? url
   const setting = database.directUrl === undefined ? 'database.url' : 'database.directUrl'
   const run = (client: pg.Client) => (dry ? pendingMigrations(client, sets) : migrate(client, sets, tell))
-  const steps = await withConnection(direct, 'migrate', run, { setting }).catch(explainRefusal(direct, sets))
+  const steps = await withConnection(direct, 'upgrade', run, { setting }).catch(explainRefusal(direct, sets))
   if (dry) for (const { owner, id } of steps) tell(`would run ${owner} ${id}`)
   if (isPooled(database) && !dry) await checkSessions(database)
   return { settings: defaults, migrations: steps }
