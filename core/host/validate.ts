@@ -1,6 +1,9 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../json/ajv.js'
-import { fastValidator } from './fast-validate.js'
 import { pointerKeys } from '../json/json-pointer.js'
 import { type AnySchema, type Issue, refuseUnknownKeys, type Schema } from '../json/schema.js'
 import { didYouMean } from '../wording.js'
@@ -8,6 +11,19 @@ import { didYouMean } from '../wording.js'
 export type Validated =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly issues: readonly Issue[] }
+
+/** Module of the validators that the build makes of the schemas of Rowhouse: Ajv takes longer to load than a server to start. */
+export const BUILT = fileURLToPath(new URL('validators.cjs', import.meta.url))
+type Validators = Readonly<Record<string, (value: unknown) => boolean>>
+let built: Validators | undefined
+
+/** Returns the name of the validator of a schema. */
+export const keyOf = (schema: Schema): string =>
+  `v${createHash('sha256').update(JSON.stringify(schema)).digest('hex').slice(0, 16)}`
+
+/** Wraps a value, because Ajv fills in the defaults of properties only. Objects accept no unknown keys. */
+export const holderOf = (schema: Schema) =>
+  ({ type: 'object', properties: { value: refuseUnknownKeys(schema) as Schema } }) as const satisfies Schema
 
 // Compiles each schema for a single value, so Ajv's optimization of the code costs more than it saves: a third of the
 // compilation.
@@ -24,13 +40,13 @@ function createAjv(): Ajv {
 }
 let ajv: Ajv | undefined
 
-/** Validates a value of the configuration and fills in defaults, in place. Objects accept no unknown keys. */
+/** Validates a value of the configuration and fills in defaults, in place. */
 export function validate(schema: Schema, value: unknown): Validated {
-  // Wraps the value, because Ajv fills in the defaults of properties only.
   const holder: { value?: unknown } = value === undefined ? {} : { value }
-  const whole = { type: 'object', properties: { value: refuseUnknownKeys(schema) as Schema } } as const
-  if (fastValidator(whole)?.(holder)) return { ok: true, value: holder.value }
-  const compiled = compile(whole)
+  built ??= existsSync(BUILT) ? (createRequire(import.meta.url)(BUILT) as Validators) : {}
+  // Only Ajv says what is wrong.
+  if (built[keyOf(schema)]?.(holder)) return { ok: true, value: holder.value }
+  const compiled = compile(holderOf(schema))
   if (typeof compiled === 'string') return { ok: false, issues: [{ keys: [], message: compiled }] }
   if (compiled(holder)) return { ok: true, value: holder.value }
   return { ok: false, issues: relevant(compiled.errors ?? []).map(explain) }

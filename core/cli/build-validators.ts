@@ -1,0 +1,43 @@
+import { writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type standaloneCode from 'ajv/dist/standalone/index.js'
+import { BUILT, holderOf, keyOf } from '../host/validate.js'
+import { sections } from '../host/server.js'
+import { newAjv } from '../json/ajv.js'
+import type { Schema } from '../json/schema.js'
+import { builtins } from './builtins.js'
+
+/**
+ * Writes validators of the schemas of the core, and of the built-in plugins and providers, as a module. They only accept or
+ * reject, so that they are small. `npm run build` runs this.
+ */
+const { plugins, optional, providers } = builtins({ sample: true })
+const modules = [plugins, optional ?? {}, ...Object.values(providers)].flatMap((each) => Object.values(each))
+const imported = await Promise.all(modules.map(({ href }) => import(href) as Promise<{ default: { config?: Schema } }>))
+/** That of plugins and providers without settings. */
+const none: Schema = { type: 'object', properties: {} }
+const schemas: readonly Schema[] = [
+  // `providers.<kind>.default`
+  { type: 'string' },
+  ...Object.values(sections),
+  ...imported.map((each) => each.default.config ?? none),
+]
+
+const ajv = newAjv({ useDefaults: true, strict: true, logger: false, messages: false, code: { source: true } })
+ajv.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
+const names = new Map<string, string>()
+for (const schema of schemas) {
+  const name = keyOf(schema)
+  if (!names.has(name)) ajv.addSchema(withoutWords(holderOf(schema)), name)
+  names.set(name, name)
+}
+const standalone = createRequire(import.meta.url)('ajv/dist/standalone') as { default: typeof standaloneCode.default }
+writeFileSync(BUILT, standalone.default(ajv, Object.fromEntries(names)))
+
+/** Leaves out the descriptions of settings. */
+function withoutWords(schema: object): object {
+  const text = JSON.stringify(schema, (key, value: unknown) =>
+    key === 'description' && typeof value === 'string' ? undefined : value,
+  )
+  return JSON.parse(text) as object
+}
