@@ -187,7 +187,7 @@ export class ServiceError extends Error {
 const MAX_TEXT = 2000
 const shorten = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text)
 
-export interface ErrorDetails {
+interface ErrorDetails {
   readonly cause?: unknown
   /** @see ServiceError.internal */
   readonly internal?: unknown

@@ -14,7 +14,7 @@ export async function embeddedDatabase(): Promise<DatabaseProvider> {
 }
 
 /** The database of a command. */
-export interface CommandDatabase {
+interface CommandDatabase {
   /** The server's login, which owns what it creates, so that the server may use it. */
   readonly url: string
   close(): Promise<void>

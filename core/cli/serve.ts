@@ -4,7 +4,7 @@ import type { Invocation } from './invocation.js'
 import type { Uncaught } from './uncaught.js'
 
 /** What else ends a server, and what follows. */
-export interface Ends {
+interface Ends {
   /** Resolves when another process has taken over. It listens already, so there is no reason to wait before the drain. */
   readonly retired?: Promise<void> | undefined
   /** Resolves with the reason when the server cannot continue. */

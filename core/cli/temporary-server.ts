@@ -5,7 +5,7 @@ import { builtins, source } from './builtins.js'
 import type { ConfigSource } from './invocation.js'
 
 /** Runs operations of the query API as admin. */
-export interface Asked {
+interface Asked {
   ask: CommandContext['ask']
   close(): Promise<void>
 }

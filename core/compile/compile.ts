@@ -10,7 +10,7 @@ import { emit, type Form, partsOf } from '../sql/emit.js'
 import type { Statement } from '../sql/bind.js'
 
 /** Turns a shape into a plan. A pure function of a front end, also run in workers. */
-export type Planner = (shape: never, names: Names) => Op
+type Planner = (shape: never, names: Names) => Op
 
 /**
  * A front end as workers import it. `prepare` processes the source of a shape where that needs names or takes long. It
@@ -53,7 +53,7 @@ export interface Task {
 
 export type Preparation = Omit<Task, 'form'> & { readonly form: 'prepare' }
 /** Asks for the plan itself, authorized for the role, to explain it. */
-export type Planning = Omit<Task, 'form'> & { readonly form: 'plan' }
+type Planning = Omit<Task, 'form'> & { readonly form: 'plan' }
 /** A task for a worker. */
 export type AnyTask = Task | Preparation | Planning
 

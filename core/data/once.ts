@@ -40,7 +40,7 @@ export const idempotencyConfig = {
 export type IdempotencyConfig = Infer<typeof idempotencyConfig>
 
 /** Runs requests with an `Idempotency-Key` once, and dry runs. */
-export interface Once extends Pick<Data, 'once' | 'isKept'> {
+interface Once extends Pick<Data, 'once' | 'isKept'> {
   /** Deletes what has been kept long enough, until `close`. */
   startPruning(): void
   close(): Promise<void>

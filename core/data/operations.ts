@@ -124,7 +124,7 @@ export interface Operation<S extends Schema = Schema> {
 }
 
 /** The type of arguments that fit a schema; any JSON without one. */
-export type ArgsOf<S extends Schema> = Schema extends S ? Json : Infer<S>
+type ArgsOf<S extends Schema> = Schema extends S ? Json : Infer<S>
 
 /**
  * Parts of a query that can be parameters of a template, by key of an object or of each object in an array. `*` is

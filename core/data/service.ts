@@ -48,7 +48,7 @@ export interface DataService extends Data {
   readonly closers: readonly { readonly owner: string; run(): Promise<void> }[]
 }
 
-export interface DataOptions extends PlansOptions {
+interface DataOptions extends PlansOptions {
   readonly limits: Limits
   readonly idempotency: IdempotencyConfig
   /** Whether this process does work that no request asks for. */

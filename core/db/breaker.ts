@@ -32,7 +32,7 @@ const SILENT_TICKS = 10
 const REMIND_MS = 60_000
 
 /** What the breaker knows the database by. */
-export interface Evidence {
+interface Evidence {
   /** Queries the database, on a connection that is open or on a new one. Rejects within `CONNECT_MS` or so. */
   probe(): Promise<void>
   /** Returns whether any connection received something since the last call. */

@@ -26,14 +26,14 @@ export interface Pool extends pg.Pool {
   readonly connected: ReadonlySet<Socket>
 }
 
-export interface StreamPoolOptions {
+interface StreamPoolOptions {
   /** Opens the socket of a connection. */
   readonly stream: () => Socket
   /** Called for each open connection, instead of limiting the row size. */
   readonly onConnect: (client: pg.PoolClient) => void
 }
 
-export interface PoolUse {
+interface PoolUse {
   /** Maximum number of connections. */
   readonly max: number
   /** Returns the number of connections by state. */

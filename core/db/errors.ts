@@ -110,7 +110,7 @@ function pathOfGeometry(params: readonly Param[]): string {
  * Detects errors of PostGIS. It reports most invalid geometries as XX000, "internal error": those it cannot transform,
  * compare or write as GeoJSON. Only the source file distinguishes them from internal errors of PostgreSQL.
  */
-export function isOfPostgis({ code, file = '' }: pg.DatabaseError): boolean {
+function isOfPostgis({ code, file = '' }: pg.DatabaseError): boolean {
   return (code === 'XX000' || code?.startsWith('22') === true) && POSTGIS_FILE.test(file)
 }
 const POSTGIS_FILE = /(^|\/)(lwgeom|geography|gserialized|shared_gserialized)\w*\.c$/

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { messageOf } from '../errors.js'
 
 /** Logs the connections that are lost, together rather than one by one. */
-export interface Losses {
+interface Losses {
   /** Watches an open connection. An error without a listener would end the process. */
   watch(client: pg.ClientBase, purpose: string): void
   close(): void

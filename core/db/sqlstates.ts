@@ -2,7 +2,7 @@ import pg from 'pg'
 import { type ErrorCode, ServiceError, serviceError, unavailable } from '../errors.js'
 
 /** What an error of PostgreSQL means for the request that got it. */
-export type Meaning =
+type Meaning =
   /** The request, or code of the database that it called, is wrong: 400. */
   | {
       readonly is: 'data'
@@ -132,7 +132,7 @@ export function meaningOf({ code = '', where, position, file, severity }: pg.Dat
 const OF_FOREIGN_SERVER = /^08(001|003|006)$/
 
 /** Returns the error of the driver that an error is about. */
-export function databaseErrorOf(error: unknown): pg.DatabaseError | undefined {
+function databaseErrorOf(error: unknown): pg.DatabaseError | undefined {
   const cause = error instanceof ServiceError ? error.cause : error
   return cause instanceof pg.DatabaseError && cause.code !== undefined ? cause : undefined
 }

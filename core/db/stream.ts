@@ -21,7 +21,7 @@ const BATCH_BYTES = 1024 * 1024
 const BATCH_MS = 1000
 
 /** Connections for streams, and how to take their rows. */
-export interface RowConnections {
+interface RowConnections {
   /** Has no statement timeout, which would apply to the whole stream. */
   readonly pool: Pool
   readonly open: (client: PoolClient) => RowSource

@@ -86,7 +86,7 @@ const HINTS: readonly Hint[] = [
 const FILES = ['sslrootcert', 'sslcert', 'sslkey']
 
 /** Returns what to do about a failed connection. */
-export function hintFor(error: unknown, url: string): string | undefined {
+function hintFor(error: unknown, url: string): string | undefined {
   if (!(error instanceof Error)) return undefined
   const { code = '', syscall, path } = error as NodeJS.ErrnoException
   if (path !== undefined && syscall !== 'connect') {
@@ -104,7 +104,7 @@ export function directProblem({ url, directUrl }: Pick<DatabaseConfig, 'url' | '
 }
 
 /** The same for the connection of any setting. */
-export function problemOf(error: unknown, setting: string, url: string): unknown {
+function problemOf(error: unknown, setting: string, url: string): unknown {
   if (error instanceof Unreachable) return error
   const isIt =
     error instanceof pg.DatabaseError

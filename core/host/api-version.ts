@@ -1,7 +1,7 @@
 import { version } from './version.js'
 
 /** Version of the interface for plugins and providers. It promises what `core/host/README.md` says. */
-export const API_VERSION = '1.0'
+const API_VERSION = '1.0'
 
 /** Explains why the range in `api` is not met: `^1` or `^1.2`, the major version and the least minor version. */
 export function apiProblem(wanted: unknown): string | undefined {

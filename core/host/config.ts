@@ -37,7 +37,7 @@ export interface LoadedConfig<S extends Sections = Sections> {
   readonly parts: ConfigParts
 }
 
-export interface ConfigParts {
+interface ConfigParts {
   readonly plugins: unknown
   readonly providers: unknown
   /** Settings of both parts. Their first key is `plugins` or `providers`. */

@@ -5,7 +5,7 @@ import type { App } from '../http/app.js'
 import type { AuthConfig, HttpConfig } from '../http/config.js'
 
 /** A configured listener. */
-export interface Listener {
+interface Listener {
   /** `http`, or e.g. `http.listeners[0]`: the setting that contains its `port` and `socket`. */
   readonly setting: string
   /** The section `http` with this listener's values. */

@@ -1,7 +1,7 @@
 import { didYouMean, nearest } from '../wording.js'
 
 /** The dependencies of a plugin. A plugin provides the service of its own name. */
-export interface Needing {
+interface Needing {
   readonly name: string
   readonly needs?: readonly string[]
   readonly wants?: readonly string[]

@@ -17,7 +17,7 @@ export interface Loaded {
   readonly warnings: readonly string[]
 }
 
-export type LoadOptions<S extends Sections> = ConfigOptions<S> & {
+type LoadOptions<S extends Sections> = ConfigOptions<S> & {
   readonly builtins: Builtins
   /** Returns the plugins that sections refer to. Invalid sections are missing. */
   readonly mentions?: (values: Partial<LoadedConfig<S>['values']>) => readonly Mention[]
@@ -46,7 +46,7 @@ export function needsDatabase({ plugins }: Loaded): boolean {
   return plugins.length === 0 || plugins.some(({ plugin }) => plugin.database !== false)
 }
 
-export interface LoadedPlugin {
+interface LoadedPlugin {
   readonly plugin: Plugin
   readonly config: unknown
   /** URL of its module. */

@@ -7,7 +7,7 @@ import { type AskedServer, tracedMethods } from '../observe/tracing.js'
 import type { LoadedKind, LoadedProvider } from './load.js'
 
 /** Reports that a requested provider is not configured. */
-export class ProviderMissing extends Error {
+class ProviderMissing extends Error {
   override readonly name = 'ProviderMissing'
   /** `no-default`: no name was given and there is no default. `not-configured`: no provider has the name. */
   readonly code: 'no-default' | 'not-configured'

@@ -21,7 +21,7 @@ export interface Setting {
 }
 
 /** A section of the configuration with its own schema. */
-export interface Section<S extends Schema> {
+interface Section<S extends Schema> {
   /** Path of the section, e.g. `$.plugins.hello`. */
   readonly path: string
   readonly schema: S
@@ -35,7 +35,7 @@ export interface Section<S extends Schema> {
   readonly where: string
 }
 
-export type Resolved<T> =
+type Resolved<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] }
 
@@ -66,7 +66,7 @@ export function resolveSection<const S extends Schema>(section: Section<S>): Res
 
 const TEXT = Symbol('text')
 /** A text from outside JSON (a variable, a file, an argument). Only the schema knows its type. */
-export interface Text {
+interface Text {
   readonly [TEXT]: string
 }
 export function textValue(text: string): Text {

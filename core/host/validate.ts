@@ -8,7 +8,7 @@ import { pointerKeys } from '../json/json-pointer.js'
 import { type AnySchema, type Issue, refuseUnknownKeys, type Schema } from '../json/schema.js'
 import { didYouMean } from '../wording.js'
 
-export type Validated =
+type Validated =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly issues: readonly Issue[] }
 

@@ -26,7 +26,7 @@ import { actingAs, createSecrets, fromAdminSecret, fromGateway } from './secrets
 import { createTokenReader } from './jwt.js'
 import { createWebhook } from './webhook.js'
 
-export interface Admission {
+interface Admission {
   /** Admits a request if the limits allow it, and authenticates its caller: sets `state.session`. */
   enter(exchange: Entering): Promise<void>
   /** Authenticates the caller only. */

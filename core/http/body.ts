@@ -98,7 +98,7 @@ function limitsOf(config: HttpConfig): Readonly<Record<Callers, JsonBodyLimits>>
   }
 }
 
-export interface BodyLimits {
+interface BodyLimits {
   readonly maxBytes: number
   /** Name of the setting for `maxBytes`, used in the message. */
   readonly setting?: string

@@ -28,7 +28,7 @@ function add(list: BlockList, entry: string): boolean {
 }
 
 /** Determines client addresses with the trusted proxies. */
-export interface TrustedProxies {
+interface TrustedProxies {
   /** Returns whether the peer of a request is a trusted proxy. */
   trustsPeer(req: IncomingMessage): boolean
   /**

@@ -13,14 +13,14 @@ export interface ReadyReport {
   readonly ready: boolean
   readonly probes: readonly Probe[]
 }
-export interface Probe {
+interface Probe {
   readonly name: string
   readonly ok: boolean
   /** For the operator: the cause of a failure, or a warning. */
   readonly detail?: string
 }
 
-export interface CoreRoutesOptions {
+interface CoreRoutesOptions {
   readonly config: HttpConfig
   readonly traffic: Traffic
   readonly ready: () => Promise<ReadyReport>

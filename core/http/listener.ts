@@ -28,7 +28,7 @@ export interface Listener {
   /** Closes all connections immediately. */
   close(): Promise<void>
 }
-export interface Address {
+interface Address {
   readonly host: string
   readonly port: number
 }

@@ -28,7 +28,7 @@ export interface OutboundAnswer {
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
 }
-export interface OutboundLimits {
+interface OutboundLimits {
   /** Limit for the whole exchange, including the body. */
   readonly timeoutMs: number
   /** Maximum size of the response body, in bytes. */

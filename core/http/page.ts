@@ -19,7 +19,7 @@ export interface Link {
   readonly panel?: boolean
 }
 
-export interface PageFacts extends About {
+interface PageFacts extends About {
   readonly plugins: readonly {
     readonly name: string
     readonly routes: readonly { readonly methods: readonly string[]; readonly path: string }[]

@@ -118,7 +118,7 @@ declare module 'koa' {
 }
 
 /** Assigns a request id, and writes one log line and one measurement when the request ends for any reason. */
-export type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
+type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
 
 export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic): Access {
   const { trustsPeer, clientOf } = createProxies(config)

@@ -93,7 +93,7 @@ function variables(headers: RequestHeaders): Map<string, string> {
 const badHeader = (message: string) => serviceError('parse-failed', message)
 
 /** A set of secrets, any of which is sufficient. Without any, nothing matches. */
-export interface Secrets {
+interface Secrets {
   matches(candidate: string): boolean
   /** Returns a keyed hash of the secret that matches. The hash does not reveal the secret. */
   keyOf(candidate: string): string | undefined

@@ -27,7 +27,7 @@ interface Planned {
 }
 
 /** The permission of a role for an action. */
-export interface PermissionRef {
+interface PermissionRef {
   readonly role: string
   readonly action: Action
   readonly catalog: Catalog
@@ -37,7 +37,7 @@ export interface PermissionRef {
 }
 
 /** The question whether a role may do something. */
-export interface Trial extends PermissionRef {
+interface Trial extends PermissionRef {
   /** Read of the row, which finds at most one. Absent for an insert. */
   readonly row?: Planned
   /** The write. Absent for a select. */

@@ -17,7 +17,7 @@ import type { Call } from '../data/operations.js'
 import type { Snapshot } from '../data/snapshots.js'
 
 /** Why a request of an admin who acts as a role is refused. */
-export interface RefusalExplained extends PermissionExplained {
+interface RefusalExplained extends PermissionExplained {
   readonly table: string
   readonly operation: Action
   /** Definition of the permission; null if the role has none. */

@@ -97,7 +97,7 @@ function nameOf(value: Json, path: string): string {
 }
 
 /** A table and its custom names. */
-export interface NamedTable {
+interface NamedTable {
   readonly found: DatabaseTable
   readonly given: GivenNames
 }

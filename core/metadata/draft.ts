@@ -60,7 +60,7 @@ import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
  * Resolves a stored template. Provided by the front end that runs templates.
  * @throws ServiceError 400 for an invalid template, with a path below `$`, the root of the definition
  */
-export type TemplateResolver = (definition: Json, names: Names) => TemplateMeaning
+type TemplateResolver = (definition: Json, names: Names) => TemplateMeaning
 export interface TemplateMeaning {
   /** Its reads and writes. */
   readonly ops: readonly Op[]

@@ -114,7 +114,7 @@ export const mostOf = (limits: readonly (number | undefined)[]): number | undefi
   limits.reduce((most, each) => (most === undefined || each === undefined ? undefined : Math.max(most, each)))
 
 /** Permissions to write of a role's parts that contradict each other, so that the role has none. */
-export interface Conflict {
+interface Conflict {
   readonly role: string
   readonly message: string
 }

@@ -23,7 +23,7 @@ export interface FoundFunction extends TableRef {
   readonly cost: number
   readonly rows: number
 }
-export interface FoundColumn {
+interface FoundColumn {
   readonly name: string
   readonly type: SqlType
 }
@@ -35,7 +35,7 @@ export interface FoundArgument {
   readonly out?: true
 }
 /** `row`: the table whose row type it is. */
-export type FoundType = SqlType & { readonly row?: TableRef }
+type FoundType = SqlType & { readonly row?: TableRef }
 
 /**
  * Reads the named functions and procedures from `pg_catalog` and omits missing ones.

@@ -73,7 +73,7 @@ export const trackedTable = (ref: TableRef): TrackedTable => ({
 export type Marks = ReadonlyMap<string, string>
 
 /** Metadata with a mark per table. */
-export interface MarkedMetadata {
+interface MarkedMetadata {
   readonly metadata: Metadata
   readonly marks: Marks
 }

@@ -22,7 +22,7 @@ import type {
 import type { PermissionType } from './metadata.js'
 
 /** Stores each distinct expression once and returns its index. */
-export type Store = (exp: BoolExp) => number
+type Store = (exp: BoolExp) => number
 
 export type Permission = { readonly backendOnly: boolean } & (
   | { readonly type: 'insert'; readonly permission: InsertPermission }

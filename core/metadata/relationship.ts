@@ -12,7 +12,7 @@ import type { RelationshipRow } from './metadata.js'
 import { CATALOG_SCHEMA } from './schema.js'
 
 /** Finds a tracked table that exists. */
-export type FindTable = (ref: TableRef) => DatabaseTable | undefined
+type FindTable = (ref: TableRef) => DatabaseTable | undefined
 
 /**
  * Resolves the `using` of a relationship: `foreign_key_constraint_on` (one or more columns of a foreign key) or

@@ -16,11 +16,11 @@ export interface Survey {
   /** Functions that could be tracked. None when tables are named. */
   readonly functions: readonly Surveyed[]
 }
-export interface Surveyed extends TableRef {
+interface Surveyed extends TableRef {
   /** Why it should only be tracked if it is named. */
   readonly reason: string | null
 }
-export interface SurveyedTable extends Surveyed {
+interface SurveyedTable extends Surveyed {
   /** The columns of each unique index, also those without a constraint. */
   readonly unique: readonly (readonly string[])[]
   /** Foreign keys that all partitions have, and the table itself has not. */

@@ -4,7 +4,7 @@ import type { LogLines } from './log-lines.js'
 
 export type { Logger } from 'pino'
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: Level | 'silent'
   /** Output stream; defaults to standard error. */
   readonly destination?: DestinationStream | undefined

@@ -5,7 +5,7 @@ import { alone, type Siblings } from '../processes/siblings.js'
 /** Imports parts of the library, because the whole loads ten times as many files. Process metrics can wait. */
 const require = createRequire(import.meta.url)
 export const Counter = require('prom-client/lib/counter.js') as typeof Library.Counter
-export const Gauge = require('prom-client/lib/gauge.js') as typeof Library.Gauge
+const Gauge = require('prom-client/lib/gauge.js') as typeof Library.Gauge
 export const Histogram = require('prom-client/lib/histogram.js') as typeof Library.Histogram
 const Registry = require('prom-client/lib/registry.js') as typeof Library.Registry
 

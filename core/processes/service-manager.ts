@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import type { Logger } from 'pino'
 
 /** Tells systemd what this server does, as a unit with `Type=notify` expects. */
-export interface ServiceManager {
+interface ServiceManager {
   /**
    * The server answers, also after a reload that failed.
    * @param status for `systemctl status`

@@ -14,7 +14,7 @@ export interface Siblings {
   /** Asks all of them. Leaves out those that fail or do not answer in time. */
   ask(question: string, args?: unknown): Promise<readonly unknown[]>
 }
-export type Reply = (args: never) => unknown
+type Reply = (args: never) => unknown
 
 /** A process without siblings. */
 export function alone(): Siblings {
@@ -51,7 +51,7 @@ export interface Place {
 }
 
 /** A process under a supervisor. */
-export interface Supervised extends Siblings, Pick<Place, 'isReplacement'> {
+interface Supervised extends Siblings, Pick<Place, 'isReplacement'> {
   readonly number: number
   /** Resolves when another process has taken over, or when the supervisor is gone. */
   readonly retired: Promise<void>

@@ -118,7 +118,7 @@ function together(printer: Printer, fields: readonly Field[]): Sql {
 }
 
 /** A list, whose rows come one by one, or consecutive other fields, which are one object. */
-export type RootsPart =
+type RootsPart =
   | { readonly kind: 'list'; readonly key: string; readonly read: Read }
   | { readonly kind: 'object'; readonly fields: readonly Field[] }
 

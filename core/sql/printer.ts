@@ -593,7 +593,7 @@ function groupValue({ fn, column, distinct, sorted, type }: GroupValue, cell: (c
   return sql`${functionOf(fn, type)}(${distinct ? sql`distinct ` : sql``}${value}${sorted ? sql` order by ${value}` : sql``})`
 }
 
-export const TRUE = sql`true`
+const TRUE = sql`true`
 const JSON_TYPE: SqlType = { schema: 'pg_catalog', name: 'json', kind: 'json' }
 
 /** Prints the name of an aggregate. `min` and `max` of a type that an extension created are in its schema. */

@@ -8,7 +8,7 @@ export type Window =
   | { readonly kind: 'seconds'; readonly seconds: number }
   | { readonly kind: 'requests'; readonly requests: number }
 
-export interface LoadJob {
+interface LoadJob {
   readonly to: Endpoint
   /** The bytes of the n-th request. */
   readonly request: (n: number) => Buffer
@@ -40,7 +40,7 @@ export interface Load {
   /** CPU time of this process, as a fraction of one processor. */
   readonly cpu: number
 }
-export interface Failure {
+interface Failure {
   readonly count: number
   /** The beginning of the first response that failed in this way. */
   readonly says: string
@@ -150,7 +150,7 @@ export function percentile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
 }
 
-export interface RequestParts {
+interface RequestParts {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>

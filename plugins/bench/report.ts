@@ -2,7 +2,7 @@ import { type Load, percentile } from './load.js'
 import { short, type Target } from './target.js'
 
 /** A workload measured with a number of clients. Times are milliseconds. */
-export interface Step {
+interface Step {
   readonly clients: number
   /** Actual duration. */
   readonly seconds: number
@@ -52,7 +52,7 @@ export function stepOf(clients: number, load: Load, interrupted: boolean): Step 
 }
 
 /** A run, with its circumstances. */
-export interface Run {
+interface Run {
   readonly target: Target
   /** Version of the server, if it returns one. */
   readonly version: string | undefined

@@ -24,11 +24,11 @@ export interface Target {
   /** Sends one request, outside the measurement. */
   ask(method: 'GET' | 'POST', path: string, body?: string): Promise<TextResponse>
 }
-export interface TextResponse {
+interface TextResponse {
   readonly status: number
   readonly text: string
 }
-export interface Caller {
+interface Caller {
   /** `Name: value` */
   readonly headers: readonly string[]
   readonly role: string | undefined

@@ -10,7 +10,7 @@ export interface Workload {
   readonly method: 'GET' | 'POST'
   readonly requests: readonly { readonly path: string; readonly body?: string }[]
 }
-export interface WorkloadOptions {
+interface WorkloadOptions {
   readonly template: string | undefined
   /** `name=value` or `name=1..1000` */
   readonly args: readonly string[]

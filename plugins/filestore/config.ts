@@ -202,7 +202,7 @@ export type FilestoreConfig = Infer<typeof config>
 export type FileOperation = 'create' | 'read' | 'delete'
 
 /** Size limits of one upload, and of all files of one user. */
-export interface SizeLimits {
+interface SizeLimits {
   readonly maxBytes: number
   readonly userBytes: number | undefined
 }

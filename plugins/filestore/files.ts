@@ -4,19 +4,6 @@ import type { Version } from './conditions.js'
 import type { FilestoreConfig } from './config.js'
 import { AlreadyExists, notFound, uploadLost } from './errors.js'
 
-/** The record of a file, as clients see it. */
-export interface FileRecord {
-  readonly file_id: string
-  readonly content_type: string
-  readonly file_status: string
-  readonly file_size: number
-  /** A text with the setting `userId: text`; then null for a file that an admin without a user id stored. */
-  readonly user_id: number | string | null
-  readonly user_role: string
-  /** ISO 8601 with microseconds and UTC offset. */
-  readonly created_at: string
-}
-
 /** A file and the blob with its bytes. */
 export interface StoredFile extends Version {
   readonly contentType: string

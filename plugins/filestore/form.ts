@@ -10,7 +10,7 @@ import { checkFileId } from './file-id.js'
 import { type Meter, meterStream, pipeRequest } from './meter.js'
 
 /** One file of a form (RFC 7578). */
-export interface FormFile {
+interface FormFile {
   /** The value of the field `file_id` before it. */
   readonly id: string | undefined
   readonly contentType: string

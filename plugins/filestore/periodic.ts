@@ -9,7 +9,7 @@ export interface Periodic {
 }
 
 /** Ignores that the database is a standby, which needs no such work. */
-export function unlessReadOnly(error: unknown): void {
+function unlessReadOnly(error: unknown): void {
   if (!(error instanceof ServiceError && error.code === 'read-only')) throw error
 }
 

@@ -4,7 +4,7 @@ import { quotaExceeded } from './errors.js'
 import type { Files, NewFile, Owned } from './files.js'
 
 /** The space that one upload may use. */
-export interface Reservation {
+interface Reservation {
   readonly maxBytes: number
   /** Whether more than the real size may be reserved. Then call `setSize` when the size is known. */
   readonly estimated: boolean

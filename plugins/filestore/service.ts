@@ -33,7 +33,7 @@ export interface FileContent {
   readonly content: Buffer
 }
 
-export interface NewContent extends FileContent {
+interface NewContent extends FileContent {
   readonly id: string
 }
 

@@ -6,7 +6,7 @@ import { accessDenied, badRequest } from './errors.js'
 import { checkFileId } from './file-id.js'
 
 /** The signed part of a URL. */
-export interface Signed {
+interface Signed {
   /** Unix time in seconds. */
   readonly expires: number
   /** The name under which a browser saves the file, as in `?download=`. */
@@ -60,7 +60,7 @@ const signatureOf = (secret: Buffer, id: string, { expires, download }: Signed):
     .digest('base64url')
 
 /** The body of `POST /v1/file-url`. */
-export interface SignedUrlRequest {
+interface SignedUrlRequest {
   readonly file_id: string
   /** Seconds. */
   readonly expires_in: number

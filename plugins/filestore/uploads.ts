@@ -180,7 +180,7 @@ async function writeStream(
 }
 
 /** The leases of blobs that are being written. */
-export interface Lease {
+interface Lease {
   readonly blobs: Set<string>
   /** Aborts when a lease is lost. */
   readonly signal: AbortSignal

@@ -10,7 +10,7 @@ export interface FoundDocument {
   readonly hash?: string
 }
 
-export interface Documents {
+interface Documents {
   /**
    * Finds the document of a request: its own, or a configured or registered one that the request names.
    * @throws ServiceError 400 for one that is too long or unknown, and, with `onlyListed`, for one that is not configured

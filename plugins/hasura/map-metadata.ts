@@ -6,7 +6,7 @@ import { denyConflicts, mapRoles } from './map-roles.js'
 import { labelOf, listOf, mapName, type Metadata, objects, remoteOf, textOf } from './metadata.js'
 import { Report } from './report.js'
 
-export interface Mapped {
+interface Mapped {
   readonly metadata: Metadata
   readonly report: Report
 }

@@ -4,7 +4,7 @@ import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 export type PermissionType = 'insert' | 'select' | 'update' | 'delete'
 
 /** A moved permission, or the reason why it must not be moved. */
-export type MappedPermission =
+type MappedPermission =
   | { readonly permission: JsonObject; readonly notes: readonly string[] }
   | { readonly reason: string }
 

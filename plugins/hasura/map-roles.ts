@@ -19,7 +19,7 @@ interface Owners {
 }
 
 /** An inherited role. */
-export interface InheritedRole {
+interface InheritedRole {
   readonly role: string
   readonly members: readonly string[]
 }

@@ -1,7 +1,7 @@
 import type { JsonObject } from 'rowhouse/plan'
 
 /** Something that was not moved, or not completely. */
-export interface Item {
+interface Item {
   /** What it is, e.g. `event trigger`. */
   readonly kind: string
   /** Its name, e.g. `article.notify`. */

@@ -11,7 +11,7 @@ import {
 import { type Metadata, objects, textOf } from './metadata.js'
 
 /** A query template, or why the document cannot be one. */
-export type FoundTemplate =
+type FoundTemplate =
   | {
       readonly template: JsonObject
       /** The root field of the document. */

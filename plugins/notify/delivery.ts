@@ -21,7 +21,7 @@ const STORE_PAUSES = [100, 300, 1000, 2000, 4000]
 /** Maximum number of claims without a stored result of a call. */
 const MAX_LOSSES = 5
 
-export interface DeliveryComponents {
+interface DeliveryComponents {
   readonly host: Host
   readonly outbox: Outbox
   readonly suppression: Suppression

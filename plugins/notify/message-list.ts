@@ -44,7 +44,7 @@ const NOT_SENT: ReadonlySet<string> = new Set(STATES.filter((state) => state !==
 const KINDS = ['email', 'email-template', 'sms']
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-export interface MessagePage {
+interface MessagePage {
   readonly messages: readonly MessageRecord[]
   /** `before` of the next page; null on the last page. */
   readonly next: string | null

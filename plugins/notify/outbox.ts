@@ -50,7 +50,7 @@ export interface Backlog {
 export type AttemptResult = AcceptedResult | OtherResult
 
 /** A provider's reference of a message. */
-export interface Reference {
+interface Reference {
   readonly provider: string
   readonly id: string
 }

@@ -20,7 +20,7 @@ export interface Payload {
   readonly queue: boolean
 }
 
-export type PayloadLimits = Pick<NotifyConfig['email'], 'maxRecipients' | 'maxAttachmentBytes'>
+type PayloadLimits = Pick<NotifyConfig['email'], 'maxRecipients' | 'maxAttachmentBytes'>
 
 const COMMON = ['queue', 'atMostOnce']
 const ENVELOPE = ['to', 'cc', 'bcc', 'replyTo', 'attachments', ...COMMON]

@@ -24,7 +24,7 @@ const RATE_WAIT_MS = 2000
 const GRACE_MS = 500
 
 /** A configured provider, as returned by the API. */
-export interface ProviderState {
+interface ProviderState {
   readonly name: string
   /** Position in the order of calls, from 1; null for a provider that is not called. */
   readonly position: number | null

@@ -23,7 +23,7 @@ export const attemptTimedOut = {
   seconds: 1,
 } as const satisfies ProviderReply
 
-export interface CheckedReceipt extends Required<Receipt> {
+interface CheckedReceipt extends Required<Receipt> {
   /** Whether a text of the provider was too long. */
   readonly truncated: boolean
 }

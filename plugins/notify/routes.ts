@@ -13,7 +13,7 @@ import type { Sending } from './sending.js'
 import type { Suppression } from './suppression.js'
 import type { Worker } from './worker.js'
 
-export interface RouteComponents {
+interface RouteComponents {
   readonly host: Host
   readonly config: NotifyConfig
   readonly sending: Sending

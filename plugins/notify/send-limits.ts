@@ -5,7 +5,7 @@ import type { Outbox } from './outbox.js'
 import type { Suppression } from './suppression.js'
 
 /** The reason why no provider may send a message. */
-export interface LimitExceeded {
+interface LimitExceeded {
   /** Error code of the answer. */
   readonly code: 'suppressed' | 'not_allowed' | 'too_many'
   readonly why: string

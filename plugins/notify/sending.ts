@@ -23,7 +23,7 @@ import { maySendFrom, type ProviderChain } from './provider-chain.js'
 import type { Worker } from './worker.js'
 
 /** The body of a successful answer. */
-export interface SendResponse extends Receipt {
+interface SendResponse extends Receipt {
   /** Set if only some recipients of the mail got it: `recipients` has the outcome of each. */
   readonly state?: 'partly_sent'
   /** Results for a list of recipients, in its order. */
@@ -35,7 +35,7 @@ interface Failure extends DeliveryProblem {
   readonly message: string
 }
 
-export interface SendingComponents {
+interface SendingComponents {
   readonly outbox: Outbox
   readonly delivery: Delivery
   readonly workers: Readonly<Record<Channel, Worker>>

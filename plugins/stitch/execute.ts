@@ -25,7 +25,7 @@ import { named } from './remote.js'
 import { isRow, Requests, type RequestsOptions } from './requests.js'
 import { columnAlias, translate, type Translation, typeAlias } from './selection.js'
 
-export interface ExecuteOptions extends Pick<RequestsOptions, 'targets' | 'maxRequests' | 'signal' | 'onEnd'> {
+interface ExecuteOptions extends Pick<RequestsOptions, 'targets' | 'maxRequests' | 'signal' | 'onEnd'> {
   readonly merged: Merged
   readonly document: Document
   readonly text: string

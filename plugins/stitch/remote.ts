@@ -8,7 +8,7 @@ export interface RemoteAnswer {
   readonly json: Json | undefined
   readonly text: string
 }
-export interface RemoteRequest {
+interface RemoteRequest {
   readonly method: 'GET' | 'POST'
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -40,7 +40,7 @@ export class RemoteError extends Error {
     super(message, options)
   }
 }
-export type RemoteCode = 'remote-unavailable' | 'remote-timeout' | 'remote-too-large' | 'remote-invalid'
+type RemoteCode = 'remote-unavailable' | 'remote-timeout' | 'remote-too-large' | 'remote-invalid'
 
 /** Deep enough for introspection and for all responses; `maxBytes` limits the size. */
 const JSON_LIMITS = { maxDepth: 200, maxKeys: 100_000, maxContainers: Infinity }

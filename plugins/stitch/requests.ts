@@ -38,7 +38,7 @@ export interface RequestsOptions {
 }
 
 /** One root field to fetch from a schema. */
-export interface RootField {
+interface RootField {
   readonly schema: string
   readonly operation: RootKind
   /** Pending root fields with equal keys are fetched once. Without a key, always. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/builtins.js'
-import { hintFor } from '../../core/db/unreachable.js'
+import { Unreachable } from '../../core/db/unreachable.js'
 import { inspectEmbedded } from '../../providers/database/embedded/index.js'
 import { run, start } from '../kit/command.js'
 import { selfSigned } from '../kit/certificate.js'
@@ -376,7 +376,7 @@ t.test('whatever keeps a connection from being opened is a finding with its sett
   const pathsOf = (list: { ok: boolean; path?: string }[]) =>
     list.flatMap(({ ok, path }) => (!ok && path ? [path] : []))
   t.same(pathsOf(findings), ['$.database.directUrl', '$.database.readUrls[0]'])
-  t.match(hintFor(new Error('timeout expired'), url), /nothing answers there in time/)
+  t.match(new Unreachable('database.url', url, new Error('timeout expired')).hint, /nothing answers there in time/)
 })
 
 t.test('a store that cannot be written is found by check, start and readyz, and uploads fail with 503', async (t) => {

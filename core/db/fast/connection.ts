@@ -37,7 +37,7 @@ export interface Batch {
 export class NotDone extends Error {}
 export const OVERTAKEN = 'behind one that takes long'
 /** Outcome of a batch: all statements succeeded, one failed, or the connection closed before the result was known. */
-export type Outcome = 'good' | 'failed' | 'lost'
+type Outcome = 'good' | 'failed' | 'lost'
 
 export interface ConnectionOptions {
   /** Connected and authenticated client. The shared connection reads and writes its socket from here on. */

@@ -12,7 +12,7 @@ import { type Batch, NotDone, type SharedConnection } from './connection.js'
 import { COMMIT, Pace, SLOW } from './pace.js'
 
 /** Fast lanes. Each wraps another lane and delegates what it does not handle. */
-export interface FastLanes {
+interface FastLanes {
   /** Keeps rows of streams as bytes in reusable memory. */
   rows(lane: Lane): Lane
   /** Lets quick reads share connections, and quick inserts share commits. */

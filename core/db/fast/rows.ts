@@ -129,7 +129,7 @@ export function blockSource(client: PoolClient, blocks: Blocks): RowSource {
 }
 
 /** Receives whole rows in order. It must copy them, because their memory is reused. */
-export type RowReceiver = (rows: RowMessages, count: number) => void
+type RowReceiver = (rows: RowMessages, count: number) => void
 
 interface Diverted {
   readonly splitter: Splitter

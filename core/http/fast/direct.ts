@@ -9,7 +9,7 @@ import type { PluginRoutes } from '../router.js'
 import { SECURITY_HEADERS } from '../response-headers.js'
 import type { RequestState } from '../request-state.js'
 
-export interface DirectOptions {
+interface DirectOptions {
   readonly plugins: readonly PluginRoutes[]
   /** Routes of the core. */
   readonly core: Router

@@ -7,7 +7,7 @@ export interface Part {
   readonly items: readonly Part[]
 }
 
-export interface Entry {
+interface Entry {
   readonly key: string
   readonly from: number
   readonly to: number
@@ -17,13 +17,13 @@ export interface Entry {
 }
 
 /** What is wrong with a text. */
-export interface Mistake {
+interface Mistake {
   readonly from: number
   readonly to: number
   readonly message: string
 }
 
-export interface Parts {
+interface Parts {
   readonly root: Part | undefined
   /** The first mistake. */
   readonly mistake: Mistake | undefined

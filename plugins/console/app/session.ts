@@ -2,7 +2,7 @@ import { computed, effect, signal } from '@preact/signals'
 import { type JsonObject, textAt } from './json.js'
 
 /** Who is signed in. */
-export interface Session {
+interface Session {
   /** The role of the sign-in, or the one that the user chose since. */
   readonly role: string
   /** The roles among which the user may choose. */

@@ -5,9 +5,9 @@ import { errorText, type ListedStore, listStore, progressTo } from './stores.js'
 import { type Damage, verify, type Written } from './verify.js'
 
 /** What a check needs of its surroundings: of the command line, or of a server. */
-export type CheckContext = Pick<CommandContext, 'query' | 'provider' | 'providerNames' | 'tell' | 'signal'>
+type CheckContext = Pick<CommandContext, 'query' | 'provider' | 'providerNames' | 'tell' | 'signal'>
 
-export interface Options {
+interface Options {
   readonly deep: boolean
   readonly fix: boolean
   /** The collector's interval. */

@@ -39,7 +39,7 @@ export interface Finding {
  * `record`: file and blob contradict each other; `unowned`: no file uses the blob; `abandoned`: the upload did not finish, or was not attached;
  * `orphan`: an object without a row.
  */
-export type Kind = Damage | 'unreadable' | 'record' | 'unowned' | 'abandoned' | 'orphan'
+type Kind = Damage | 'unreadable' | 'record' | 'unowned' | 'abandoned' | 'orphan'
 
 const RESTORE = 'restore the bytes from a backup and run rowhouse fsck again, or upload the file again'
 const ADVICE: Readonly<Record<Kind, string>> = {

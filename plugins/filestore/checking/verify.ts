@@ -12,7 +12,7 @@ export interface Written {
 /** The blob is missing, has a different size, or different bytes. */
 export type Damage = 'missing' | 'size' | 'sha256'
 
-export interface VerifyOptions {
+interface VerifyOptions {
   /** How much to request from the store at a time. */
   readonly pieceBytes: number
   readonly signal: AbortSignal

@@ -75,7 +75,7 @@ import {
 import { fingerprint, readOpaque, type Said } from './opaque.js'
 
 /** The arguments of a field that returns a list of rows. */
-export interface Rows {
+interface Rows {
   readonly where: BoolExp
   readonly distinctOn?: readonly string[]
   readonly orderBy: readonly OrderBy[]
@@ -84,7 +84,7 @@ export interface Rows {
 }
 
 /** The arguments of a connection. */
-export type Page = Pick<Connection, 'where' | 'orderBy' | 'limit' | 'isLast' | 'cursor' | 'distinct' | 'outside'>
+type Page = Pick<Connection, 'where' | 'orderBy' | 'limit' | 'isLast' | 'cursor' | 'distinct' | 'outside'>
 
 /** A condition, or a value of which the part `where` is one. */
 type InputKind = 'condition' | 'holder'

@@ -111,7 +111,7 @@ export interface InputTypes {
 /** The main thread adds each object and list to the key of the plan. */
 const MAX_CONTAINERS = 20_000
 
-export interface LiftedVariables {
+interface LiftedVariables {
   readonly shape: Readonly<Record<string, Input>>
   readonly values: readonly Json[]
 }

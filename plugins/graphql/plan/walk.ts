@@ -54,7 +54,7 @@ import {
 import { VERSION } from './opaque.js'
 import { NODE, type RootField } from './roots.js'
 
-export interface WalkOptions {
+interface WalkOptions {
   readonly names: Names
   readonly dialect: Dialect
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>

@@ -12,8 +12,8 @@ const MAX_MEMORY = 2_000_000
 const MAX_RENDER_MS = 250
 
 /** Allowed tags and filters. None reads files or other templates, and all have limits. */
-export const TAGS: ReadonlySet<string> = new Set(['assign', 'case', 'comment', 'for', 'if', 'raw', 'unless'])
-export const FILTERS: ReadonlySet<string> = new Set([
+const TAGS: ReadonlySet<string> = new Set(['assign', 'case', 'comment', 'for', 'if', 'raw', 'unless'])
+const FILTERS: ReadonlySet<string> = new Set([
   'append',
   'capitalize',
   'date',

@@ -13,7 +13,7 @@ export interface MailTemplate extends TemplateInput {
   readonly updated_at: string
 }
 
-export type TemplateSummary = Pick<MailTemplate, 'name' | 'subject' | 'comment' | 'created_at' | 'updated_at'>
+type TemplateSummary = Pick<MailTemplate, 'name' | 'subject' | 'comment' | 'created_at' | 'updated_at'>
 
 export const TEMPLATE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 /** Maximum number of parsed templates in the cache. */

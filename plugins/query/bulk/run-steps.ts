@@ -54,7 +54,7 @@ const OF_ANSWERS = { ...NO_LIMITS, maxDepth: 1000 }
 const SLICE_MS = 5
 
 /** What the steps of a bulk need. */
-export interface StepTools {
+interface StepTools {
   readonly data: Data
   readonly operations: Operations
   /** Runs a query in the transaction of the bulk. */

@@ -47,7 +47,7 @@ export interface Step {
 export const EACH = 'each'
 const STEP_KEYS = ['as', 'for_each', 'expect']
 /** Most elements of a `for_each`, and its default. */
-export const MAX_EACH = 1000
+const MAX_EACH = 1000
 const DEFAULT_EACH = 100
 
 /** Returns whether members of a bulk have names, expectations or repetitions, at any depth. */

@@ -6,7 +6,7 @@ import type { PostgresBinaries } from 'rowhouse'
 import type { Account } from './account.js'
 import { run } from './run.js'
 
-export interface BinariesOptions {
+interface BinariesOptions {
   readonly account?: Account
   /** Folder for a copy of the package's files if they cannot be used in place. Absent: changes nothing. */
   readonly copyTo?: string

@@ -2,15 +2,15 @@ import { createHmac } from 'node:crypto'
 import pg from 'pg'
 
 /** Connection data of a cluster's superuser. */
-export interface Address {
+interface Address {
   readonly port: number
   readonly password: string
 }
 
 export const SUPERUSER = 'rowhouse'
 /** Login of the server's own connections. */
-export const SERVER_LOGIN = 'rowhouse_server'
-export const DATABASE = 'rowhouse'
+const SERVER_LOGIN = 'rowhouse_server'
+const DATABASE = 'rowhouse'
 
 export type Attempt =
   | { readonly kind: 'ready'; readonly version: string; readonly data: string }

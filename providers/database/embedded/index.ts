@@ -10,7 +10,7 @@ import { readHolder, takeLock } from './lock.js'
 import { readPostmaster } from './postmaster.js'
 import { type Cluster, serverEnd, type ServerOptions, startServer, stopServer } from './server.js'
 
-export type EmbeddedOptions = DatabaseStart & Partial<ServerOptions>
+type EmbeddedOptions = DatabaseStart & Partial<ServerOptions>
 
 /**
  * Starts the database of a data directory, creates it on the first start, or adopts a running server. Call it on the

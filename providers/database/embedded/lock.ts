@@ -3,7 +3,7 @@ import { link, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { isAlive, startTime } from './processes.js'
 
 /** A process that holds a lock. */
-export interface Holder {
+interface Holder {
   readonly pid: number
   /** Start time, which distinguishes it from a later process with the same pid. */
   readonly started: string

@@ -31,7 +31,7 @@ export interface ServerOptions {
   readonly progress: (message: string) => void
 }
 
-export interface Server {
+interface Server {
   readonly pid: number
   readonly port: number
   readonly version: string

@@ -1,7 +1,7 @@
 import { type Connection, type ConnectionOptions, open } from './connection.js'
 
 /** A pool of reusable connections. */
-export interface Pool {
+interface Pool {
   /**
    * Returns a free connection, or a new one, or the next that becomes free.
    * @throws like `open`, or the reason of `signal`

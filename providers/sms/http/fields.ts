@@ -1,7 +1,7 @@
 import type { Sms } from 'rowhouse'
 
 /** Values of the placeholders in `fields`. */
-export type Placeholders = Readonly<Record<(typeof NAMES)[number], string>>
+type Placeholders = Readonly<Record<(typeof NAMES)[number], string>>
 
 const NAMES = ['to', 'number', 'national', 'countryCode', 'message', 'id', 'from'] as const
 const NUMBERS = ['to', 'number', 'national'] as const

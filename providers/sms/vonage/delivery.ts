@@ -4,7 +4,7 @@ import { tryParseJson } from '../../answer.js'
 import { constantTimeEqual, notEvents, notSigned, ownMessage } from '../../events.js'
 
 /** Signature methods, as in the account's settings. Vonage's other methods use broken hashes. */
-export type SignatureMethod = 'sha256' | 'sha512'
+type SignatureMethod = 'sha256' | 'sha512'
 
 /** Maximum age of a receipt. Vonage retries for 72 hours, and late receipts are still valid. */
 const MAX_AGE_SECONDS = 73 * 60 * 60

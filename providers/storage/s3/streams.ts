@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 
 /** A stream that counts its bytes. */
-export interface Counted {
+interface Counted {
   readonly stream: Readable
   readonly size: number
   /** Whether all bytes have arrived. */

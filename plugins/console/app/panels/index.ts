@@ -2,7 +2,7 @@ import type { ComponentType } from 'preact'
 import { lazy } from 'preact-iso'
 
 /** A panel of the console. Its address is `/console/<path>`, and whatever follows belongs to it. */
-export interface Panel {
+interface Panel {
   readonly path: string
   readonly title: string
   /** Loaded when it is opened. */

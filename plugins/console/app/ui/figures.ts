@@ -78,7 +78,7 @@ function stepFor(rows: readonly GridRow[], time: string): Choice['step'] {
   return span > 20 * 365 * DAY ? 'year' : span > 120 * DAY ? 'month' : span > 3 * DAY ? 'day' : 'hour'
 }
 
-export interface Figure extends Omit<PlotProps, 'handle'> {
+interface Figure extends Omit<PlotProps, 'handle'> {
   /** What is not in the plot. */
   readonly note: string
   /** Whether several rows are shown as one. */

@@ -6,7 +6,7 @@ import { useVirtualRows } from './virtual-rows.js'
 
 export type { GridColumn, GridRow } from './grid-row.js'
 
-export interface GridProps {
+interface GridProps {
   readonly label: string
   readonly columns: readonly GridColumn[]
   /** Rows that are not loaded are undefined. */

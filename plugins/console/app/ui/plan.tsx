@@ -1,5 +1,5 @@
 /** A step of a plan of PostgreSQL, with the steps from which it gets its rows. */
-export interface Step {
+interface Step {
   readonly title: string
   /** What stands behind the title: costs, rows, and times if it ran. */
   readonly figures: string
@@ -9,14 +9,14 @@ export interface Step {
   readonly ms: number | undefined
 }
 
-export interface PlanTree {
+interface PlanTree {
   readonly steps: readonly Step[]
   /** What holds for the whole plan, such as `Execution Time: 0.2 ms`. */
   readonly totals: readonly string[]
 }
 
 /** Reads a plan as PostgreSQL writes it, a line for each step and each detail. */
-export function readPlan(lines: readonly string[]): PlanTree {
+function readPlan(lines: readonly string[]): PlanTree {
   const steps: Building[] = []
   const open: Building[] = []
   const totals: string[] = []

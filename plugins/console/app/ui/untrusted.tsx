@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 const HEAD = `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">`
 
-export interface UntrustedHtmlProps {
+interface UntrustedHtmlProps {
   readonly html: string
   readonly title: string
   /** Gets the addresses of links as they are written. */

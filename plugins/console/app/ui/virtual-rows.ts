@@ -9,7 +9,7 @@ import type { RefObject } from 'preact'
 import { useLayoutEffect, useReducer, useRef } from 'preact/hooks'
 
 /** The rows that are in view. */
-export interface VirtualRows {
+interface VirtualRows {
   readonly items: readonly VirtualItem[]
   /** Height of all rows, in pixels. */
   readonly height: number

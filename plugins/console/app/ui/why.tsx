@@ -36,7 +36,7 @@ interface RuleResult {
 }
 
 /** What was asked, as far as it is known. */
-export interface WhyAbout {
+interface WhyAbout {
   readonly role?: string | undefined
   readonly operation?: string | undefined
   readonly table?: RuleTable | undefined

@@ -23,7 +23,7 @@ export interface Parts {
   readonly isSeenOnly: boolean
 }
 /** What the server sets a column to. */
-export interface Preset {
+interface Preset {
   readonly to: Operand
   readonly words: string
 }

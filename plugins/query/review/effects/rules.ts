@@ -70,7 +70,7 @@ export function rowsText(
   }
   return `${can} ${MANY[relation](place)}: ${after} (${was})`
 }
-export const ALL = 'all rows'
+const ALL = 'all rows'
 const OF_PARTS = 'the rows of its parts'
 const MANY: Readonly<Record<Exclude<Relation, 'same'>, (place: string) => string>> = {
   wider: (place) => `more rows ${place}`,

@@ -1,6 +1,6 @@
 /** How bad a finding is. `info`: deliberate in many projects. */
 export const LEVELS = ['error', 'warning', 'info'] as const
-export type Level = (typeof LEVELS)[number]
+type Level = (typeof LEVELS)[number]
 
 /** The rules, with what each one finds. Their ids are stable. */
 export const RULES = {
@@ -16,7 +16,7 @@ export const RULES = {
   'write-without-read': 'A role may write rows that it may not select.',
   'disclosing-aggregates': 'Aggregates show a role more rows than the limit of its permission.',
 } as const satisfies Readonly<Record<string, string>>
-export type RuleId = keyof typeof RULES
+type RuleId = keyof typeof RULES
 
 /** What a rule says about an object of the metadata. */
 export interface Finding {

@@ -2,7 +2,7 @@ import { type Call, type Data, INTERNAL, type Request, type Session } from 'rowh
 import { type BoolExp, type Op, type Operand, operandsOf, sampleValue, type TableRef, tableKey } from 'rowhouse/plan'
 
 /** A rule, and the table that it is about. */
-export interface About {
+interface About {
   readonly exp: BoolExp
   readonly table: TableRef
 }

@@ -46,7 +46,7 @@ export const nameOf = ({ table, role }: Pick<Subject, 'table' | 'role'>, action:
   `permission ${tableName(table)}.${role}.${action}`
 
 /** The rules of the permissions of a role: row filters and checks. */
-export interface Ruled {
+interface Ruled {
   readonly action: Action
   readonly key: 'filter' | 'check'
   readonly exp: BoolExp

@@ -9,7 +9,7 @@ import { Space, type Variable } from './space.js'
 export type Relation = 'same' | 'wider' | 'narrower' | 'different' | 'unknown'
 
 /** What a comparison may still cost. Comparisons can share it. */
-export interface Effort {
+interface Effort {
   /** Number of questions about a row or a session. */
   left: number
 }
@@ -30,7 +30,7 @@ export function shareEffort(all = 6_000_000, each = 400_000): Share {
 }
 
 /** The tables of a database, whose constraints hold, too. */
-export type Tables = ReadonlyMap<string, Table>
+type Tables = ReadonlyMap<string, Table>
 
 /** Returns which rows of a table meet a rule, whatever the session: all, or none; undefined if neither is proven. */
 export function reachOf(exp: BoolExp, table: Table, tables: Tables, effort: Effort): 'all' | 'none' | undefined {

@@ -8,7 +8,7 @@ const NUMBERS: ReadonlySet<string> = new Set(['int2', 'int4', 'int8', 'numeric',
  * What is known about the constants of a type. `ordered`: their order; `distinct`: only that different texts are different
  * values; `none`: nothing, since two texts may mean one value.
  */
-export interface Scale {
+interface Scale {
   readonly kind: 'ordered' | 'distinct' | 'none'
   /** Returns a text that is the same for all texts of a value; undefined for a constant of which nothing is known. */
   read(text: string): string | undefined

@@ -5,7 +5,7 @@ import { relatedRows } from './related.js'
 import type { ColumnSpace, Point, Read, Space } from './space.js'
 
 /** Results that a condition may have, as a sum of these. */
-export type Results = number
+type Results = number
 export const TRUE = 1
 export const FALSE = 2
 /** As a comparison with null. A row passes only if the result is true. */

@@ -2,7 +2,7 @@ import { BigNumber, type Json, type JsonObject } from '../../json.js'
 import type { Path } from '../../json-places.js'
 
 /** A value of a request that a template may take as a parameter. */
-export interface Constant {
+interface Constant {
   readonly path: Path
   readonly value: Json
   /** Suggested name of the parameter. */

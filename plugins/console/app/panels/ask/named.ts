@@ -9,8 +9,7 @@ export interface Around {
   readonly path: Path
 }
 
-export const find = (name: TableName): Table | undefined =>
-  catalog.value?.tables.find(({ table }) => isSameTable(table, name))
+const find = (name: TableName): Table | undefined => catalog.value?.tables.find(({ table }) => isSameTable(table, name))
 
 /** Returns the table that a relationship leads to. */
 export function relatedTo(table: Table, relationship: string): Table | undefined {

@@ -102,7 +102,7 @@ export async function run(
 }
 
 /** Finds the rows of an answer: those of a list, those that a write returns, and those of SQL. */
-export function rowsOf(json: Json): readonly GridRow[] | undefined {
+function rowsOf(json: Json): readonly GridRow[] | undefined {
   if (Array.isArray(json)) {
     const list = json as readonly Json[]
     if (list.every(isObject)) return list as readonly GridRow[]

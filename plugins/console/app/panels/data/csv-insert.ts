@@ -5,7 +5,7 @@ import { type Cell, readCsv } from './csv.js'
 import { readCell } from './values.js'
 
 /** Rows that were refused together, because one of them was wrong. */
-export interface Refused {
+interface Refused {
   /** Numbers of the first and the last row below the head, from 1. */
   readonly first: number
   readonly last: number

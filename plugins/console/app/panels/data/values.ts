@@ -2,7 +2,7 @@ import { type Column, isJson, isNumeric } from '../../catalog.js'
 import { type Json, parse, textOf } from '../../json.js'
 
 /** How a value is typed in. */
-export type Kind = 'boolean' | 'choice' | 'number' | 'json' | 'date' | 'text'
+type Kind = 'boolean' | 'choice' | 'number' | 'json' | 'date' | 'text'
 type Typed = Pick<Column, 'type' | 'values'>
 
 export function kindOf(column: Typed): Kind {

@@ -3,7 +3,7 @@ import { query } from '../../api.js'
 import { type Table, wireName } from '../../catalog.js'
 import { columnsOf, FILE_TABLE, type FileRow } from './file-table.js'
 
-export interface Listing {
+interface Listing {
   /** Folders below the chosen one, with the whole prefix: `a/b/`. */
   readonly folders: readonly string[]
   readonly files: readonly FileRow[]

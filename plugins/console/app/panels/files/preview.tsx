@@ -10,7 +10,7 @@ const MAX_BYTES = 32 * 1024 * 1024
 type Kind = 'image' | 'text' | 'pdf' | 'audio' | 'video'
 
 /** Returns how a file of a type is shown. Nothing is shown in a way in which a file could run scripts. */
-export function kindOf(contentType: string): Kind | undefined {
+function kindOf(contentType: string): Kind | undefined {
   const type = mediaTypeOf(contentType)
   if (type === SVG || /^image\/[\w.-]+$/.test(type)) return 'image'
   if (/^(audio|video)\/[\w.-]+$/.test(type)) return type.startsWith('audio') ? 'audio' : 'video'

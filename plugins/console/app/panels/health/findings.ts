@@ -13,7 +13,7 @@ export interface Finding {
 }
 
 /** What else is known about the server, for limits and comparisons. */
-export interface Known {
+interface Known {
   readonly maxConnections?: number | undefined
   /** Version of the metadata in the database. */
   readonly storedMetadata?: string | undefined

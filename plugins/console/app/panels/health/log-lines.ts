@@ -40,7 +40,7 @@ export function added(state: LogState | undefined, { server, last, lines }: LogA
 }
 
 /** What a line shows. All of it is text from elsewhere. */
-export interface Shown {
+interface Shown {
   readonly level: string
   readonly time: string
   readonly message: string

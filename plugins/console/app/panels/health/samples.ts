@@ -1,7 +1,7 @@
 import type { Metric } from '../../metrics-text.js'
 
 export const CLASSES = ['2xx', '3xx', '4xx', '5xx'] as const
-export type StatusClass = (typeof CLASSES)[number]
+type StatusClass = (typeof CLASSES)[number]
 
 /** What one answer of `/metrics` says. Numbers that the server does not have are undefined. */
 export interface Sample {

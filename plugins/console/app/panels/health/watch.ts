@@ -7,26 +7,26 @@ import { parseMetrics } from '../../metrics-text.js'
 import { type Sample, sampleOf } from './samples.js'
 
 /** What was read last, which stays when the next reading fails. */
-export interface Reading<T> {
+interface Reading<T> {
   readonly value?: T
   /** Milliseconds since 1970. */
   readonly at?: number
   readonly failure?: unknown
 }
 
-export interface Probe {
+interface Probe {
   readonly name: string
   readonly ok: boolean
   readonly detail?: string
 }
 
-export interface Readiness {
+interface Readiness {
   readonly status: string
   /** Absent while the server cannot tell who asks. */
   readonly probes?: readonly Probe[]
 }
 
-export interface Pool {
+interface Pool {
   readonly name: string
   readonly max: number
   readonly busy: number
@@ -71,7 +71,7 @@ export interface ServerStatus {
   } | null
 }
 
-export interface KnownStatus extends ServerStatus {
+interface KnownStatus extends ServerStatus {
   /** What the database said last: while it is down, `database` is null. */
   readonly knownDatabase: ServerStatus['database'] | undefined
 }
@@ -90,7 +90,7 @@ export interface SlowQuery {
   readonly last_seen: string
 }
 
-export interface SlowQueries {
+interface SlowQueries {
   readonly server: string
   /** null if slow statements are not listed. */
   readonly threshold_ms: number | null

@@ -16,7 +16,7 @@ import {
 import { Facts, State, StateOf, Time } from './parts.js'
 import { useMessage } from './use-messages.js'
 
-export interface MessageViewProps {
+interface MessageViewProps {
   readonly id: string
   /** The message as the list has it, which tells when it has changed. */
   readonly listed: Message | undefined

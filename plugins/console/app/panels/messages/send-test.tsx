@@ -6,7 +6,7 @@ import { fieldsOf } from '../../ui/form.js'
 import { Problem } from '../../ui/problem.js'
 import type { Channel, Provider } from './provider.js'
 
-export interface SendTestProps {
+interface SendTestProps {
   readonly channel: Channel
   readonly providers: readonly Provider[]
   /** What to send. Defaults to a short text. */

@@ -8,7 +8,7 @@ import { SendTest } from './send-test.js'
 import { bodyOf, type Draft, type Part, problemOf, type TemplateProblem, TEMPLATES, variablesOf } from './template.js'
 import { Preview, type Rendered } from './template-preview.js'
 
-export interface TemplateEditorProps {
+interface TemplateEditorProps {
   readonly stored: Draft
   readonly isNew?: boolean
   readonly providers: ProvidersByChannel | undefined

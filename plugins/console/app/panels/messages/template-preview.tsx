@@ -7,7 +7,7 @@ export interface Rendered {
   readonly html: string | null
 }
 
-export interface PreviewProps {
+interface PreviewProps {
   readonly examples: readonly (readonly [name: string, value: string])[]
   readonly setExample: (name: string, value: string) => void
   /** The latest that could be rendered. */

@@ -5,7 +5,7 @@ import type { Place } from '../../ui/editor.js'
 /** Path of the endpoint of stored templates. */
 export const TEMPLATES = '/v1/send/template'
 
-export const PARTS = ['subject', 'text', 'html'] as const
+const PARTS = ['subject', 'text', 'html'] as const
 export type Part = (typeof PARTS)[number]
 
 /** A template while it is edited. An empty text or HTML is absent. */

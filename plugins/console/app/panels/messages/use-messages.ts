@@ -11,7 +11,7 @@ interface Page {
   readonly next: string | null
 }
 
-export interface Messages extends Page {
+interface Messages extends Page {
   /** Whether the first page was read. */
   readonly isKnown: boolean
   readonly failure: unknown

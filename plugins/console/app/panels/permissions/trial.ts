@@ -7,7 +7,7 @@ import type { Explained } from '../../ui/why.js'
 import type { Place } from './rules.js'
 
 /** Maximum number of rows to try a permission with. */
-export const MOST = 100
+const MOST = 100
 
 export type Variables = Readonly<Record<string, string>>
 
@@ -110,7 +110,7 @@ export async function countBoth(trial: Trial, signal: AbortSignal): Promise<read
  * Replaces the session variables of a rule by their values, so that admin can ask it as a condition.
  * @throws Error if one has no value
  */
-export function withValues(rule: Json, variables: Variables): Json {
+function withValues(rule: Json, variables: Variables): Json {
   const name = variableOf(rule)
   if (name !== undefined) {
     const value = variables[name]

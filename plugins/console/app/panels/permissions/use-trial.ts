@@ -4,7 +4,7 @@ import type { GridRow } from '../../ui/grid.js'
 import { readAsRole, readRows, readSeen, type Trial } from './trial.js'
 
 /** Rows, and which of them the permission is about. */
-export interface Tried {
+interface Tried {
   readonly rows: readonly GridRow[] | undefined
   /** Keys of the rows; undefined while it is not known. */
   readonly seen: ReadonlySet<string> | undefined

@@ -1,7 +1,7 @@
 import { createContext } from 'preact'
 import { useCallback, useContext, useEffect, useState } from 'preact/hooks'
 import { type Asking, query, recovered } from '../../api.js'
-import { type Catalog, isSameTable, readCatalog, type Table, type TableName } from '../../catalog.js'
+import { type Catalog, readCatalog, type TableName } from '../../catalog.js'
 import type { Json, JsonObject } from '../../json.js'
 
 /** A table's name in requests and exports. */
@@ -12,10 +12,10 @@ interface Named {
   readonly name: string
   readonly comment?: string | null
 }
-export interface RelationshipEntry extends Named {
+interface RelationshipEntry extends Named {
   readonly using: Json
 }
-export interface ComputedFieldEntry extends Named {
+interface ComputedFieldEntry extends Named {
   readonly definition: JsonObject
 }
 /** Names in GraphQL. */
@@ -45,7 +45,7 @@ export interface FunctionEntry {
   readonly permissions: Permissions
 }
 /** What `export_metadata` returns. */
-export interface Metadata {
+interface Metadata {
   readonly tables: readonly TableEntry[]
   readonly functions?: readonly FunctionEntry[]
   readonly query_templates: readonly Named[]
@@ -71,7 +71,7 @@ export interface Reason {
   readonly reason: string
 }
 
-export interface Structure {
+interface Structure {
   /** What an admin may see. */
   readonly catalog: Catalog
   readonly metadata: Metadata
@@ -160,13 +160,6 @@ export function useChange() {
 }
 
 export const refOf = (name: WireName): TableName => (typeof name === 'string' ? { schema: 'public', name } : name)
-
-export const entryOf = ({ tables }: Metadata, table: TableName): TableEntry | undefined =>
-  tables.find((each) => isSameTable(refOf(each.table), table))
-
-/** Returns a tracked table as the database has it; undefined if the database lost it. */
-export const tableIn = ({ tables }: Catalog, table: TableName): Table | undefined =>
-  tables.find((each) => isSameTable(each.table, table))
 
 /** Returns the other table of a relationship, and the pairs of columns that join the rows, if its definition is known. */
 export const joinOf = (columns: Readonly<Record<string, string>> | undefined): string =>

@@ -2,10 +2,10 @@ import { type Json, parse, textOf } from '../../json.js'
 import type { Parameter, Schema } from './templates.js'
 
 /** How a parameter is entered. `list` has an item on each line. */
-export type Kind = 'text' | 'number' | 'boolean' | 'date' | 'list' | 'json'
+type Kind = 'text' | 'number' | 'boolean' | 'date' | 'list' | 'json'
 
 export const typesOf = ({ type }: Schema): readonly string[] => (typeof type === 'string' ? [type] : (type ?? []))
-export const mayBeNull = (schema: Schema): boolean => typesOf(schema).length === 0 || typesOf(schema).includes('null')
+const mayBeNull = (schema: Schema): boolean => typesOf(schema).length === 0 || typesOf(schema).includes('null')
 
 export function kindOf(schema: Schema): Kind {
   const types = typesOf(schema).filter((type) => type !== 'null')
@@ -62,7 +62,7 @@ export interface Entry {
   readonly source: Source
   readonly text: string
 }
-export type Entries = Readonly<Record<string, Entry>>
+type Entries = Readonly<Record<string, Entry>>
 
 export function entriesFor(parameters: readonly Parameter[]): Entries {
   return Object.fromEntries(
@@ -88,7 +88,7 @@ export const sourcesOf = ({ required, schema }: Parameter): readonly Source[] =>
 ]
 
 /** Arguments, and what is wrong with those that could not be read, both by parameter. */
-export interface Arguments {
+interface Arguments {
   readonly values: Readonly<Record<string, Json>>
   readonly wrong: Readonly<Record<string, string>>
 }

@@ -13,7 +13,7 @@ export interface Figures {
 }
 
 /** Slow runs of one statement for one role. */
-export interface Slow {
+interface Slow {
   readonly id: string
   readonly role: string
   readonly name?: string

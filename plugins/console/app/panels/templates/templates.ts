@@ -62,7 +62,7 @@ export async function readTemplates(signal: AbortSignal): Promise<readonly Templ
   return [...found.values()].sort((a, b) => a.name.localeCompare(b.name))
 }
 
-export const ADDRESS = '/v1/template/'
+const ADDRESS = '/v1/template/'
 export const addressOf = (name: string): string => ADDRESS + encodeURIComponent(name)
 
 interface Method {
@@ -93,7 +93,7 @@ const readStored = (signal?: AbortSignal, where: JsonObject = {}): Promise<reado
   query('select', { table: TABLE, columns: COLUMNS, where }, { as: null, signal })
 
 /** What an admin writes about a template. */
-export interface Draft {
+interface Draft {
   readonly name: string
   readonly comment: string
   readonly definition: Json

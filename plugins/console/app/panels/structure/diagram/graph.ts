@@ -3,7 +3,7 @@ import { type Column, labelOf, type Relationship, type Table } from '../../../ca
 /** How much of a table the diagram shows. */
 export type Detail = 'names' | 'keys' | 'columns'
 
-export interface Line {
+interface Line {
   readonly name: string
   readonly type: string
   readonly isPrimary: boolean
@@ -45,7 +45,7 @@ export interface Placed {
 }
 
 /** The line with the name of a table. */
-export interface Head {
+interface Head {
   readonly height: number
   readonly fontSize: number
 }

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Placed, Point } from './graph.js'
 
 /** Where the drawing is: its point at the top left, moved by `x` and `y` and scaled by `scale`. */
-export interface View extends Point {
+interface View extends Point {
   readonly scale: number
 }
 
@@ -14,7 +14,7 @@ const LARGEST_FIT = 1.2
 const MARGIN = 24
 const STEP = 1.25
 
-export interface Moves {
+interface Moves {
   readonly view: View
   zoom(factor: number): void
   fit(): void
