@@ -38,7 +38,7 @@ try {
     const catalog = openCatalog(data)
     const planners = new Map([[PLANNER, new URL('../../plugins/query/rows/plan.js', import.meta.url)]])
     const log = createLogger({ level: 'silent' })
-    const pool = new CompilePool({ log, threads: 1, timeoutMs: 10_000, warmUpMs: 30_000, planners }, 0)
+    const pool = new CompilePool({ log, threads: 1, timeoutMs: 10_000, planners }, 0)
     const sendable = { id: data.id, encoded: () => encodeCatalog(data) }
     console.log('| step | request | µs, median (least..most) |\n| --- | --- | --- |')
     for (const scenario of [byPk, list, nested, filter]) {

@@ -24,7 +24,6 @@ const schemas: readonly Schema[] = [
 ]
 
 const ajv = newAjv({ useDefaults: true, strict: true, logger: false, messages: false, code: { source: true } })
-ajv.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
 const names = new Map<string, string>()
 for (const schema of schemas) {
   const name = keyOf(schema)

@@ -10,13 +10,11 @@ export interface PoolConfig {
   readonly threads: number
   /** Maximum CPU time of the worker, counted from when it holds the snapshot, so that other load does not count. */
   readonly timeoutMs: number
-  /**
-   * Maximum time for a worker to start and read the snapshot. A compilation without CPU use also gets at least this
-   * time.
-   */
-  readonly warmUpMs: number
   readonly planners: ReadonlyMap<string, URL>
 }
+
+/** Maximum time for a worker to start and read the snapshot. A compilation without CPU use also gets at least this time. */
+const WARM_UP_MS = 30_000
 
 /** Reports a planner whose module cannot be imported, so that no request of its plugin could be compiled. */
 export class UnloadablePlanner extends Error {}
@@ -64,8 +62,7 @@ export class CompilePool {
 
   /** @throws ServiceError of the planner, or 503 when the task timed out or the queue is full */
   async run(task: WorkerTask['task'], catalog: Sendable, patient = false): Promise<unknown> {
-    const { warmUpMs } = this.config
-    const timeoutMs = patient ? warmUpMs : this.config.timeoutMs
+    const timeoutMs = patient ? WARM_UP_MS : this.config.timeoutMs
     const started = new Int32Array(new SharedArrayBuffer(4))
     const abort = new AbortController()
     const waitingSince = performance.now()
@@ -76,11 +73,11 @@ export class CompilePool {
         const now = performance.now()
         const thread = Atomics.load(started, 0)
         if (thread === 0) {
-          if (now - waitingSince > warmUpMs) abort.abort()
+          if (now - waitingSince > WARM_UP_MS) abort.abort()
         } else if (!cpuMs) {
           cpuMs = cpuClock(thread)
           startedAt = now
-        } else if (cpuMs() > timeoutMs || now - startedAt > Math.max(warmUpMs, 10 * timeoutMs)) abort.abort()
+        } else if (cpuMs() > timeoutMs || now - startedAt > Math.max(WARM_UP_MS, 10 * timeoutMs)) abort.abort()
       },
       Math.max(10, Math.ceil(timeoutMs / 5)),
     )

@@ -11,6 +11,7 @@ import type { Call } from './operations.js'
 export const idempotencyConfig = {
   type: 'object',
   default: {},
+  advanced: true,
   properties: {
     keepHours: {
       type: 'integer',
@@ -33,7 +34,7 @@ export const idempotencyConfig = {
       minimum: 1024,
       default: 16 * 2 ** 20,
       description:
-        'Maximum size of all answers that are kept for one caller (a user in a role, otherwise an address), in bytes. Each counts 1 KiB more than it has. Further requests with an `Idempotency-Key` fail with 429 until older answers expire. The role admin has no limit.',
+        'Maximum size of all answers kept for one caller, in bytes. Each counts 1 KiB more. Further requests with an `Idempotency-Key` then fail with 429. The role admin has no limit.',
     },
   },
 } as const satisfies Schema

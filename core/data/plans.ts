@@ -24,6 +24,8 @@ export interface PlansOptions extends Omit<PoolConfig, 'planners'> {
 }
 
 /** Maximum number of compilations of a caller at a time. */
+/** Maximum time to wait for a turn. */
+const WAIT_MS = 30_000
 const COMPILATIONS = 2
 /** Short answers that a plan needs after a long one until another short one is likely. */
 const PROOF = 100
@@ -59,7 +61,7 @@ export class Plans {
       most: ({ caller }) => (caller === undefined ? Infinity : COMPILATIONS),
       // One more than run, so that no worker waits for the main thread.
       total: options.threads + 1,
-      waitMs: options.warmUpMs,
+      waitMs: WAIT_MS,
       what: 'requests of this caller are being compiled',
       allTaken: 'requests of other callers are being compiled (compile.threads)',
     })

@@ -19,7 +19,7 @@ export const limitsConfig = {
       type: 'object',
       default: {},
       description:
-        'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled; one of more than 4,096 characters counts several times. Excess requests fail with 429.',
+        'Limit on new query shapes of one caller, which must be compiled. One of more than 4,096 characters counts several times. Excess requests fail with 429.',
       properties: {
         perSecond: count(20, 'Sustained rate of new query shapes per second. 0 disables the limit.'),
         burst: {
@@ -29,6 +29,7 @@ export const limitsConfig = {
           description: 'Number of new query shapes that a caller may send in a burst.',
         },
       },
+      advanced: true,
     },
     price: count(
       1_000_000_000,
@@ -50,6 +51,7 @@ export const limitsConfig = {
           'Maximum number of unescaped `%` and `_` in one $like pattern. The pattern may have at most 1,000 characters. 0 disables both limits.',
         ),
       },
+      advanced: true,
     },
   },
 } as const satisfies Schema

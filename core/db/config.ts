@@ -28,19 +28,22 @@ export const databaseConfig = {
       enum: ['standby', 'primary'],
       default: 'standby',
       description: 'Where reads run, if there are `readUrls` and the request has no header `Rowhouse-Read-From`.',
+      advanced: true,
     },
     maxLagMs: {
       type: 'integer',
       minimum: 1000,
       default: 5000,
       description: 'Maximum age of the data of a standby, in milliseconds. One that is further behind gets no reads.',
+      advanced: true,
     },
     maxAnswerBytes: {
       type: 'integer',
       minimum: 1024,
       default: 64 * 1024 * 1024,
       description:
-        'Maximum size of a buffered response, or of one row of a streamed response, in bytes. Larger responses fail with 400. Also limits the unread responses and unfinished request bodies of one caller; its next request then fails with 429.',
+        'Maximum size of a buffered response, or of one row of a streamed one, in bytes. Larger ones fail with 400. Also limits the unread responses and unfinished bodies of one caller (429).',
+      advanced: true,
     },
     maxAnonymousAnswerBytes: {
       type: 'integer',
@@ -48,6 +51,7 @@ export const databaseConfig = {
       default: 16 * 1024 * 1024,
       description:
         'The same for the role anonymous, where smaller: for the parts of a bulk, of a mutation or of a batch together, and for what one address holds.',
+      advanced: true,
     },
     maxConnections: {
       type: 'integer',
@@ -62,6 +66,7 @@ export const databaseConfig = {
       default: 4,
       description:
         'Number of connections that pipeline fast reads of many requests. 0 disables pipelining. Unused behind a connection pooler.',
+      advanced: true,
     },
     sharedCommits: {
       type: 'integer',
@@ -69,6 +74,7 @@ export const databaseConfig = {
       default: 3,
       description:
         'Number of connections that commit fast inserts of several requests together; these see the same `now()`. 0 disables shared commits. Unused behind a connection pooler.',
+      advanced: true,
     },
     pipelineMaxMs: {
       type: 'integer',
@@ -76,12 +82,14 @@ export const databaseConfig = {
       default: 5,
       description:
         'Typical duration, in milliseconds, up to which a read may use a shared connection. For an insert, the limit is eight times as long.',
+      advanced: true,
     },
     streamPoolSize: {
       type: 'integer',
       minimum: 1,
       default: 10,
       description: 'Maximum number of concurrent streamed responses. Further streams fail with 503.',
+      advanced: true,
     },
     streamMaxAgeMs: {
       type: 'integer',
@@ -89,6 +97,7 @@ export const databaseConfig = {
       default: 3_600_000,
       description:
         'Maximum time for a client to read a streamed response, in milliseconds. The connection is then closed.',
+      advanced: true,
     },
     streamMinBytesPerSecond: {
       type: 'integer',
@@ -96,6 +105,7 @@ export const databaseConfig = {
       default: 8192,
       description:
         'Minimum rate at which a client must read a streamed response, in bytes per second, after the first 30 seconds. Connections of slower clients are closed. 0 disables the limit.',
+      advanced: true,
     },
     callerShare: {
       type: 'number',
@@ -104,6 +114,7 @@ export const databaseConfig = {
       default: 0.5,
       description:
         'Fraction of `poolSize` that one caller (a user in a role, otherwise an address) may use. Further requests fail with 429.',
+      advanced: true,
     },
     streamShare: {
       type: 'number',
@@ -112,6 +123,7 @@ export const databaseConfig = {
       default: 0.3,
       description:
         'Fraction of `streamPoolSize` that the streams of one caller may use. Further streams fail with 429.',
+      advanced: true,
     },
     anonymousShare: {
       type: 'number',
@@ -119,6 +131,7 @@ export const databaseConfig = {
       maximum: 1,
       default: 0.3,
       description: 'Upper limit of `callerShare` and `streamShare` for the anonymous callers of one address.',
+      advanced: true,
     },
     anonymousTotalShare: {
       type: 'number',
@@ -127,6 +140,7 @@ export const databaseConfig = {
       default: 0.5,
       description:
         'Share of the connections, and of the streams, that all anonymous callers may use together, at least one of each.',
+      advanced: true,
     },
     roleTimeoutMs: {
       type: 'object',
@@ -140,6 +154,7 @@ export const databaseConfig = {
       minimum: 1,
       default: 1000,
       description: 'Maximum time to wait for a connection, in milliseconds. Requests that wait longer fail with 503.',
+      advanced: true,
     },
     statementTimeoutMs: {
       type: 'integer',
@@ -159,13 +174,15 @@ export const databaseConfig = {
       type: 'boolean',
       default: false,
       description:
-        'Appends an SQL comment with the trace, the route and the name of the query template or GraphQL operation to the statements of requests whose trace is recorded. These statements are not prepared and share no connection.',
+        'Appends an SQL comment with trace, route and operation to the statements of traced requests. These are not prepared and share no connection.',
+      advanced: true,
     },
     lockTimeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 10_000,
       description: 'Maximum time to wait for a lock, in milliseconds. Statements that wait longer fail with 409.',
+      advanced: true,
     },
   },
 } as const satisfies Schema

@@ -52,6 +52,7 @@ const logConfig = {
 const compileConfig = {
   type: 'object',
   default: {},
+  advanced: true,
   properties: {
     threads: {
       type: 'integer',
@@ -64,12 +65,6 @@ const compileConfig = {
       minimum: 1,
       default: 250,
       description: 'Maximum CPU time of one compilation, in milliseconds. Longer compilations fail with 503.',
-    },
-    warmUpMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 30_000,
-      description: 'Maximum time for a worker to start and read the catalog, in milliseconds.',
     },
   },
 } as const satisfies Schema
@@ -87,8 +82,8 @@ export const sections = {
   fast: {
     type: 'boolean',
     default: true,
-    description:
-      'Enables the optional fast paths: shared connections, shared commits, reused memory, and routes that bypass Koa. Disable it to check whether a fast path causes a problem.',
+    advanced: true,
+    description: 'Enables the fast paths. Disable it to check whether one of them causes a problem.',
   },
   shutdownTimeoutMs: {
     type: 'integer',

@@ -28,7 +28,7 @@ export const holderOf = (schema: Schema) =>
 // Compiles each schema for a single value, so Ajv's optimization of the code costs more than it saves: a third of the
 // compilation.
 function createAjv(): Ajv {
-  const made = newAjv({
+  return newAjv({
     useDefaults: true,
     allErrors: true,
     strict: true,
@@ -36,7 +36,6 @@ function createAjv(): Ajv {
     logger: false,
     code: { optimize: false },
   })
-  return made.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
 }
 let ajv: Ajv | undefined
 

@@ -22,6 +22,7 @@ const socket = {
       pattern: '^0?[0-7]{3}$',
       default: '660',
       description: 'File permissions of the socket, in octal. They decide which users can connect.',
+      advanced: true,
     },
   },
 } as const
@@ -40,10 +41,11 @@ const listener = {
     },
     host: { ...host, description: 'Address to listen on. Defaults to `http.host`.' },
     port: { ...port, description: 'Port to listen on. 0 picks a free port.' },
-    socket: { ...socket, description: 'Unix socket to listen on instead of host and port.' },
+    socket: { ...socket, description: 'Unix socket to listen on instead of host and port.', advanced: true },
     metrics: {
       ...metrics,
       description: 'Access to /metrics and /readyz on this listener. Takes the same values as `http.metrics`.',
+      advanced: true,
     },
   },
 } as const
@@ -87,68 +89,73 @@ export const httpConfig = {
       default: 1024 * 1024,
       description:
         'Maximum size of a JSON body of the role anonymous, in bytes, where smaller than `maxJsonBytes`. Larger bodies fail with 413.',
+      advanced: true,
     },
     maxJsonValues: {
       ...count,
       default: 100_000,
       description:
         'Maximum number of values in a JSON body of a role other than admin. The rows in `objects` do not count. Bodies with more fail with 413.',
+      advanced: true,
     },
     maxAnonymousJsonValues: {
       ...count,
       default: 10_000,
       description:
         'Maximum number of values in a JSON body of the role anonymous, where smaller than `maxJsonValues`. Bodies with more fail with 413.',
+      advanced: true,
     },
     maxAdminJsonBytes: {
       ...count,
       default: 64 * 1024 * 1024,
       description:
         'Maximum size of a JSON body that the role admin sends to `/v1/query`, in bytes. Larger bodies fail with 413.',
+      advanced: true,
     },
     jsonTimeoutMs: {
       ...milliseconds,
       default: 30_000,
       description: 'Maximum time to receive a JSON body, in milliseconds. Slower requests fail with 408.',
+      advanced: true,
     },
     headersTimeoutMs: {
       ...milliseconds,
       default: 10_000,
       description: 'Maximum time to receive the headers of a request, in milliseconds. Slower requests fail with 408.',
-    },
-    checkIntervalMs: {
-      ...milliseconds,
-      minimum: 10,
-      default: 1_000,
-      description: 'Interval at which connections are checked against `headersTimeoutMs`, in milliseconds.',
+      advanced: true,
     },
     keepAliveTimeoutMs: {
       ...milliseconds,
       default: 65_000,
       description:
         'Time to keep an idle connection open, in milliseconds. Set it higher than the idle timeout of the proxy in front.',
+      advanced: true,
     },
     idleWriteTimeoutMs: {
       ...milliseconds,
       default: 60_000,
       description:
         'Maximum time that a client may stop reading a response, in milliseconds. The connection is then closed. 0 disables the limit.',
+      advanced: true,
     },
     maxHeaderBytes: {
       ...count,
       default: 16 * 1024,
       description: 'Maximum total size of the request headers, in bytes. Larger headers fail with 431.',
+      advanced: true,
     },
     maxHeaders: {
       ...count,
       default: 100,
       description: 'Maximum number of request headers. Requests with more fail with 431.',
+      advanced: true,
     },
     maxConnections: {
       ...count,
       default: 10_000,
       description:
-        'Maximum number of open connections per listener. For a further one, the address with most of them loses its oldest idle connection; if it has none, the new one is refused.',
+        'Maximum number of open connections per listener. A further one replaces the oldest idle connection of the address with most of them, or is refused.',
+      advanced: true,
     },
     maxConcurrentRequests: {
       ...count,
@@ -161,6 +168,7 @@ export const httpConfig = {
       default: 10,
       description:
         'Failed authentication attempts per minute that one address may make. Further failed attempts get 429, delayed by one second.',
+      advanced: true,
     },
     drainDelayMs: {
       ...milliseconds,
@@ -172,6 +180,7 @@ export const httpConfig = {
       ...milliseconds,
       default: 25_000,
       description: 'Maximum time for in-flight requests to finish after the listener has closed, in milliseconds.',
+      advanced: true,
     },
     metrics: {
       ...metrics,
@@ -188,22 +197,26 @@ export const httpConfig = {
       type: 'string',
       pattern: '^/[^/]',
       description:
-        'Page of a plugin to which browsers are redirected from `/`, such as `/console`. Without it they get a list of all routes. `rowhouse dev` sets it to `/console`.',
+        'Page to which browsers are redirected from `/`, such as `/console`, as for `rowhouse dev`. Without it they get a list of all routes.',
+      advanced: true,
     },
     refusalReasons: {
       type: 'boolean',
       description:
-        'Whether a 401 says in `internal` why the credentials were refused. For development only: the reason helps an attacker. Defaults to false, and to true for `rowhouse dev`.',
+        'Whether a 401 says in `internal` why the credentials were refused. For development only. True for `rowhouse dev`, otherwise false.',
+      advanced: true,
     },
     explainPermissions: {
       type: 'boolean',
       description:
-        'Whether every caller may run `explain_permission` about its own role and session, not only admins. For development only: the answer shows data that the caller may not read. Defaults to false, and to true for `rowhouse dev` if it listens on loopback only.',
+        'Whether every caller may run `explain_permission` about itself. For development only: the answer shows data that the caller may not read. True for `rowhouse dev` on loopback, otherwise false.',
+      advanced: true,
     },
     serverTiming: {
       type: 'boolean',
       description:
-        'Adds a `Server-Timing` header with the duration of each step to responses for the role admin. Defaults to false, and to true for `rowhouse dev`.',
+        'Adds a `Server-Timing` header to responses for the role admin. True for `rowhouse dev`, otherwise false.',
+      advanced: true,
     },
     cors: {
       type: 'object',
@@ -224,6 +237,7 @@ export const httpConfig = {
           minimum: 0,
           default: 600,
           description: 'Time for which browsers may cache a preflight response, in seconds.',
+          advanced: true,
         },
       },
     },
@@ -280,21 +294,19 @@ const jwtConfig = {
       minimum: 1,
       default: 500,
       description: 'Maximum time to fetch the key set, in milliseconds.',
+      advanced: true,
     },
     jwksMaxAgeMs: {
       ...milliseconds,
       default: 600_000,
       description: 'Age at which the key set is fetched again, in milliseconds.',
+      advanced: true,
     },
     jwksCooldownMs: {
       ...milliseconds,
       default: 30_000,
       description: 'Minimum time between fetches caused by unknown key ids, in milliseconds.',
-    },
-    jwksStaleMs: {
-      ...milliseconds,
-      default: 3_600_000,
-      description: 'Additional time to use an expired key set while fetching fails, in milliseconds.',
+      advanced: true,
     },
     issuer: {
       type: 'string',
@@ -311,6 +323,7 @@ const jwtConfig = {
       maximum: 600,
       default: 30,
       description: 'Allowed clock difference, in seconds.',
+      advanced: true,
     },
     cookie: {
       type: 'string',
@@ -339,20 +352,31 @@ const jwtConfig = {
           type: 'string',
           pattern: '^(/([^~/]|~[01])*)*$',
           description: 'JSON pointer to that object, instead of `namespace`, e.g. `/app/claims`.',
+          advanced: true,
         },
         format: {
           type: 'string',
           enum: ['json', 'stringified_json'],
           default: 'json',
           description: 'Format of that claim. Use `stringified_json` when the claim is a string that contains JSON.',
+          advanced: true,
         },
-        allowedRoles: { ...pointer, description: 'JSON pointer to the list of roles, e.g. `/realm_access/roles`.' },
-        defaultRole: { ...pointer, description: 'JSON pointer to the role of requests that name no role.' },
+        allowedRoles: {
+          ...pointer,
+          description: 'JSON pointer to the list of roles, e.g. `/realm_access/roles`.',
+          advanced: true,
+        },
+        defaultRole: {
+          ...pointer,
+          description: 'JSON pointer to the role of requests that name no role.',
+          advanced: true,
+        },
         variables: {
           type: 'object',
           additionalProperties: pointer,
           default: {},
           description: 'JSON pointers by session variable, e.g. `{"x-service-user-id": "/sub"}`.',
+          advanced: true,
         },
       },
     },
@@ -372,12 +396,14 @@ const webhookConfig = {
       enum: ['GET', 'POST'],
       default: 'GET',
       description: 'HTTP method. GET forwards the headers of the request; POST sends them as JSON.',
+      advanced: true,
     },
     timeoutMs: {
       ...milliseconds,
       minimum: 1,
       default: 5_000,
       description: 'Maximum time to wait for the response, in milliseconds. The request then fails with 500.',
+      advanced: true,
     },
   },
 } as const
@@ -402,7 +428,11 @@ export const authConfig = {
       ...secret,
       description: 'Secret that identifies the gateway. Its `X-Service-*` headers are trusted.',
     },
-    previousGatewaySecrets: { ...secrets, description: 'Previous gateway secrets that stay valid during a rotation.' },
+    previousGatewaySecrets: {
+      ...secrets,
+      description: 'Previous gateway secrets that stay valid during a rotation.',
+      advanced: true,
+    },
     jwt: {
       type: 'array',
       minItems: 1,
@@ -416,6 +446,7 @@ export const authConfig = {
       default: false,
       description:
         'Whether headers, claims and webhook responses may use `X-Hasura-*` for `X-Service-*`, and the claim `https://hasura.io/jwt/claims`.',
+      advanced: true,
     },
   },
 } as const

@@ -22,16 +22,18 @@ interface SetKey {
 const MAX_BYTES = 1024 * 1024
 /** Minimum time between fetches while the set is missing or expired, in milliseconds. */
 const RETRY_MS = 1_000
+/** Time for which an expired set is used while its URL cannot be fetched. */
+const STALE_MS = 3_600_000
 
 /**
- * Creates a key set of an issuer. An expired set is refreshed in the background and used for another `jwksStaleMs` while
+ * Creates a key set of an issuer. An expired set is refreshed in the background and used for another hour while
  * the issuer cannot be reached. A token that no key of its key id has signed, because there is none, triggers an early
  * fetch, at most once per `jwksCooldownMs`, because anyone who sends tokens chooses key ids.
  * @throws ServiceError 503 unavailable: no set could be fetched
  */
 export function createKeySet(
   url: URL,
-  config: Pick<JwtConfig, 'jwksTimeoutMs' | 'jwksMaxAgeMs' | 'jwksCooldownMs' | 'jwksStaleMs'>,
+  config: Pick<JwtConfig, 'jwksTimeoutMs' | 'jwksMaxAgeMs' | 'jwksCooldownMs'>,
   failed: (error: unknown) => void,
   fetched: () => void,
 ): TryKeys {
@@ -54,14 +56,14 @@ export function createKeySet(
   }
 
   function current(): readonly SetKey[] {
-    if (keys && performance.now() - keys.at <= config.jwksMaxAgeMs + config.jwksStaleMs) return keys.set
+    if (keys && performance.now() - keys.at <= config.jwksMaxAgeMs + STALE_MS) return keys.set
     throw serviceError('unavailable', 'the keys of the token issuer cannot be fetched', '$', { retryAfter: 1 })
   }
 
   return async (header, verify) => {
     const ageMs = keys ? performance.now() - keys.at : Infinity
     const refreshed = ageMs > config.jwksMaxAgeMs ? refresh(RETRY_MS) : undefined
-    if (ageMs > config.jwksMaxAgeMs + config.jwksStaleMs) await refreshed
+    if (ageMs > config.jwksMaxAgeMs + STALE_MS) await refreshed
 
     const set = current()
     try {

@@ -61,7 +61,8 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
       headersTimeout: config.headersTimeoutMs,
       // A limit for the whole request would cut slow uploads; the body readers have their own limits.
       requestTimeout: 0,
-      connectionsCheckingInterval: config.checkIntervalMs,
+      // Often enough for a short limit.
+      connectionsCheckingInterval: Math.min(1000, config.headersTimeoutMs / 5 || 1000),
       keepAliveTimeout: config.keepAliveTimeoutMs,
       // Node would respond without a body. `checkHeaders` of `app.ts` checks the header instead.
       requireHostHeader: false,

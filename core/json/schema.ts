@@ -31,6 +31,8 @@ type Described<S> = S & {
   readonly description?: string
   /** Marks a password, a key or a token. */
   readonly secret?: boolean
+  /** Marks a setting that few servers change, with all settings in it. */
+  readonly advanced?: boolean
 }
 
 /** A schema of any form. */

@@ -2,6 +2,7 @@ import type { Infer } from 'rowhouse'
 
 const resumable = {
   type: 'object',
+  advanced: true,
   description: 'Resumable uploads by the tus protocol.',
   properties: {
     enabled: { type: 'boolean', default: true, description: 'Whether /v1/upload exists.' },
@@ -26,6 +27,7 @@ const resumable = {
 
 const pending = {
   type: 'object',
+  advanced: true,
   description: 'Uploads that become files with the commit of a transaction.',
   properties: {
     expireHours: {
@@ -84,6 +86,7 @@ export const config = {
       minimum: 0,
       default: 1_024,
       description: 'Minimum speed of an upload over 30 seconds; a slower one fails with 408.',
+      advanced: true,
     },
     permissions: {
       type: 'object',
@@ -109,6 +112,7 @@ export const config = {
           minimum: 1,
           default: 5000,
           description: 'Maximum time to wait for its response; then 500.',
+          advanced: true,
         },
       },
       required: ['url'],
@@ -135,6 +139,7 @@ export const config = {
       },
       additionalProperties: false,
       default: {},
+      advanced: true,
     },
     signedUrls: {
       type: 'object',
@@ -149,6 +154,7 @@ export const config = {
       },
       additionalProperties: false,
       default: {},
+      advanced: true,
     },
     cacheBytes: {
       type: 'integer',
@@ -156,6 +162,7 @@ export const config = {
       default: 67_108_864,
       description:
         'Memory for cached files: half for files up to 64 KiB, half for files up to 1 MiB; 0 turns the cache off.',
+      advanced: true,
     },
     collect: {
       type: 'object',
@@ -171,6 +178,7 @@ export const config = {
       },
       additionalProperties: false,
       default: {},
+      advanced: true,
     },
     scrub: {
       type: 'object',
@@ -191,6 +199,7 @@ export const config = {
       },
       additionalProperties: false,
       default: {},
+      advanced: true,
     },
     resumable,
     pending,

@@ -5,6 +5,7 @@ const count = (fallback: number, description: string) =>
 
 const limits = {
   type: 'object',
+  advanced: true,
   properties: {
     maxBytes: count(262_144, 'Maximum size of a document, in bytes.'),
     maxTokens: count(
@@ -52,17 +53,20 @@ export const config = {
       minimum: 0,
       default: 1_000,
       description: 'Maximum number of documents that clients can register by hash. 0 disables this.',
+      advanced: true,
     },
     digitsAsText: {
       type: 'boolean',
       default: false,
       description:
         'Whether `/v1/graphql` and `/v1beta1/relay` return bigint and numeric as strings, for clients that would round them.',
+      advanced: true,
     },
     relay: {
       type: 'boolean',
       default: true,
       description: 'Whether to serve the schema for Relay at `/v1beta1/relay`.',
+      advanced: true,
     },
     namingConvention: {
       type: 'string',
@@ -70,12 +74,14 @@ export const config = {
       default: 'hasura-default',
       description:
         'Names in `/v1/graphql` of what has no custom name. `hasura-default`: those of the database, with parts in snake_case. `graphql-default`: fields and arguments in camelCase, types in PascalCase.',
+      advanced: true,
     },
     inferFunctionPermissions: {
       type: 'boolean',
       default: false,
       description:
-        'Whether roles may call a tracked function that is `stable` or `immutable` without a function permission if they may select from the table whose rows it returns.',
+        'Whether roles may call `stable` and `immutable` functions without a function permission if they may select from the table whose rows these return.',
+      advanced: true,
     },
     introspection: {
       type: 'boolean',

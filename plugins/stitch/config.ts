@@ -82,6 +82,7 @@ export const config = {
       pattern: '^(/[A-Za-z0-9_.~-]+)+$',
       default: '/v1/stitch',
       description: 'Path of the endpoint.',
+      advanced: true,
     },
     schemas: {
       type: 'object',
@@ -94,6 +95,7 @@ export const config = {
       items: extension,
       default: [],
       description: 'Fields that another schema answers.',
+      advanced: true,
     },
     credentials: {
       type: 'string',
@@ -101,8 +103,12 @@ export const config = {
       default: 'check',
       description:
         '`check`: this server verifies bearer tokens too. `pass`: only the schemas verify them, and here their bearers are anonymous.',
+      advanced: true,
     },
-    introspection: flag(true, 'Whether roles other than admin can introspect the merged schema.'),
+    introspection: {
+      ...flag(true, 'Whether roles other than admin can introspect the merged schema.'),
+      advanced: true,
+    },
     limits: {
       type: 'object',
       additionalProperties: false,
@@ -118,6 +124,7 @@ export const config = {
         maxAliases: count(200, 'Maximum number of aliases and of fields that are selected again.'),
         maxRequests: count(100, 'Maximum number of requests to schemas for one request of a client.'),
       },
+      advanced: true,
     },
   },
 } as const

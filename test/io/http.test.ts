@@ -9,7 +9,7 @@ import { patience } from '../kit/patience.js'
 const MIB = 1024 * 1024
 
 t.test('C1: connections that send nothing, or too slowly, are closed and others served', async (t) => {
-  const { base, get } = await httpApp(t, { headersTimeoutMs: patience(1_000), checkIntervalMs: 50 })
+  const { base, get } = await httpApp(t, { headersTimeoutMs: patience(1_000) })
   const starts = ['', 'G', 'GET /echo HTTP/1.1\r\nHost: a\r\nA: ']
 
   const slow = starts

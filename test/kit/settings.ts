@@ -6,34 +6,53 @@ interface Setting {
   readonly type: string
   readonly standard: string
   readonly description: string
+  readonly advanced: boolean
 }
 
-/** The reference of all settings as Markdown, from the schemas of the core, the plugins and the providers. */
-export async function settingsPage(): Promise<string> {
-  const core = Object.entries(sections as Readonly<Record<string, Node>>)
-  const parts = [HEAD, '## Core', table(core.flatMap(([name, schema]) => settingsOf(schema, name)))]
+/** The pages of all settings by their file, as Markdown, from the schemas of the core, the plugins and the providers. */
+export async function settingsPages(): Promise<Readonly<Record<string, string>>> {
   const { plugins, optional, providers } = builtins()
-  parts.push('## Plugins', 'Each under `plugins.<name>`. `false` in place of a section switches the plugin off.')
-  for (const [name, url] of Object.entries({ ...plugins, ...optional })) {
-    const { default: plugin } = (await import(url.href)) as { default: { config?: Node } }
-    const settings = plugin.config ? settingsOf(plugin.config, `plugins.${name}`) : []
-    if (settings.length > 0) parts.push(`### ${name}`, table(settings))
+  const ofCore = Object.entries(sections as Readonly<Record<string, Node>>).flatMap(([name, schema]) =>
+    settingsOf(schema, name),
+  )
+  const ofPlugins = await Promise.all(
+    Object.entries({ ...plugins, ...optional }).map(
+      async ([name, url]) => [name, await settingsIn(url, `plugins.${name}`)] as const,
+    ),
+  )
+  const ofProviders = await Promise.all(
+    Object.entries(providers).flatMap(([kind, named]) =>
+      Object.entries(named).map(
+        async ([name, url]) => [`${kind}: ${name}`, await settingsIn(url, `providers.${kind}.${name}`)] as const,
+      ),
+    ),
+  )
+  const page = (head: string, advanced: boolean) => {
+    const some = (settings: readonly Setting[]) => settings.filter((each) => each.advanced === advanced)
+    const chosen = ofPlugins.map(([name, settings]) => [name, some(settings)] as const)
+    return [head, '## Core', table(some(ofCore)), '## Plugins', OFF, ...chosen.flatMap(section)]
   }
-  parts.push('## Providers', 'Each under `providers.<kind>.<name>`.')
-  for (const [kind, named] of Object.entries(providers)) {
-    for (const [name, url] of Object.entries(named)) {
-      const { default: provider } = (await import(url.href)) as { default: { config?: Node } }
-      const settings = provider.config ? settingsOf(provider.config, `providers.${kind}.${name}`) : []
-      if (settings.length > 0) parts.push(`### ${kind}: ${name}`, table(settings))
-    }
+  const pages = {
+    'core/SETTINGS.md': page(HEAD, false),
+    'core/SETTINGS-ADVANCED.md': page(ADVANCED, true),
+    'providers/SETTINGS.md': [PROVIDERS, ...ofProviders.flatMap(section)],
   }
-  return `${parts.join('\n\n')}\n`
+  return Object.fromEntries(Object.entries(pages).map(([file, parts]) => [file, `${parts.join('\n\n')}\n`]))
 }
+
+async function settingsIn(url: URL, path: string): Promise<readonly Setting[]> {
+  const { default: owner } = (await import(url.href)) as { readonly default: { readonly config?: Node } }
+  return owner.config ? settingsOf(owner.config, path) : []
+}
+
+const section = ([title, settings]: readonly [string, readonly Setting[]]): readonly string[] =>
+  settings.length > 0 ? [`### ${title}`, table(settings)] : []
 
 const HEAD = `# Settings
 
-Every setting of the core, of the built-in plugins and of the built-in providers, with its default. The configuration is
-\`rowhouse.config.js\`, \`.mjs\`, \`.cjs\`, \`.ts\`, \`.mts\` or \`.json\` in the folder where the server starts, or the file that \`ROWHOUSE_CONFIG\` names:
+The settings that servers have reasons to change, with their defaults. [SETTINGS-ADVANCED.md](SETTINGS-ADVANCED.md) has all others, and
+[providers/SETTINGS.md](../providers/SETTINGS.md) those of providers. The configuration is \`rowhouse.config.js\`, \`.mjs\`, \`.cjs\`,
+\`.ts\`, \`.mts\` or \`.json\` in the folder where the server starts, or the file that \`ROWHOUSE_CONFIG\` names:
 
 \`\`\`js
 export default {
@@ -49,6 +68,18 @@ export default {
 
 This page is generated from the schemas; a test compares it with them.`
 
+const ADVANCED = `# Advanced settings
+
+The settings that few servers change: limits, times and sizes whose defaults fit most servers. [SETTINGS.md](SETTINGS.md) has the others.
+This page is generated from the schemas; a test compares it with them.`
+
+const PROVIDERS = `# Settings of providers
+
+All settings of the built-in providers, with their defaults. Each is below \`providers.<kind>.<name>\`. The pages of [email](email/README.md),
+[sms](sms/README.md) and [storage](storage/README.md) providers have examples. This page is generated from the schemas; a test compares it with them.`
+
+const OFF = 'Each under `plugins.<name>`. `false` in place of a section switches the plugin off.'
+
 /** A schema, read without knowing which of its kinds it is. */
 interface Node {
   readonly type?: string
@@ -58,19 +89,22 @@ interface Node {
   readonly anyOf?: readonly Node[]
   readonly default?: unknown
   readonly description?: string
+  readonly advanced?: boolean
 }
 
-function settingsOf(schema: Node, path: string): readonly Setting[] {
-  const { description = '' } = schema
+function settingsOf(schema: Node, path: string, isInside = false): readonly Setting[] {
+  const { description = '', advanced = isInside } = schema
   const standard = schema.default === undefined ? '' : JSON.stringify(schema.default)
   if (schema.type === 'object' && schema.properties) {
-    const inner = Object.entries(schema.properties).flatMap(([name, each]) => settingsOf(each, `${path}.${name}`))
-    return description === '' ? inner : [{ path, type: '', standard: '', description }, ...inner]
+    const inner = Object.entries(schema.properties).flatMap(([name, each]) =>
+      settingsOf(each, `${path}.${name}`, advanced),
+    )
+    return description === '' ? inner : [{ path, type: '', standard: '', description, advanced }, ...inner]
   }
   if (schema.type === 'array' && schema.items?.type === 'object') {
-    return [{ path, type: 'list', standard, description }, ...settingsOf(schema.items, `${path}[]`)]
+    return [{ path, type: 'list', standard, description, advanced }, ...settingsOf(schema.items, `${path}[]`, advanced)]
   }
-  return [{ path, type: typeOf(schema), standard, description }]
+  return [{ path, type: typeOf(schema), standard, description, advanced }]
 }
 
 function typeOf({ type, items, anyOf, enum: values }: Node): string {

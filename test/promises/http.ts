@@ -602,7 +602,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.match(await rawRequest(server.url, large), { status: 431, body: /16384 bytes/ }, 'by default')
   },
   'headers.slow': async (t) => {
-    const { raw, get } = await httpApp(t, { headersTimeoutMs: 100, checkIntervalMs: 20, metrics: 'open' })
+    const { raw, get } = await httpApp(t, { headersTimeoutMs: 100, metrics: 'open' })
     t.match(await raw(`${GET}A: b\r\n`), { status: 408, body: /"code":"request-timeout".*100 ms/ })
     t.match(await (await get('/metrics')).text(), /http_unread_total\{code="request-timeout"\} 1\n/)
   },
