@@ -10,7 +10,7 @@ import { isAdmin, type Session } from '../session.js'
 import type { Call } from './operations.js'
 
 /** Keeps each caller within its share of the database's connections and time. */
-interface CallerLimits {
+export interface CallerLimits {
   /** Maximum duration of a caller's statement, in milliseconds. */
   timeoutOf(call: Pick<Call, 'session'>): number
   /**

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { type Database, withClient } from '../db/database.js'
 
 /** Estimated row counts of tables, for the price of requests. */
-interface RowCounts {
+export interface RowCounts {
   /**
    * Returns about how many rows a table has: a power of ten that is at least 100, so that a role cannot count hidden rows.
    * @param table its `tableKey`

@@ -42,7 +42,8 @@ server. All arguments but --config are those of psql. Unless somebody types, it 
   rowhouse sql                        open a prompt
   rowhouse sql -c 'select 1'          run a text of SQL
   rowhouse sql -1 -f dump.sql         run a file, such as a dump, in one transaction
-  rowhouse sql -?                     explain the arguments of psql`,
+  rowhouse sql -?                     explain the arguments of psql
+`,
       verbatim: true,
       run: async (context) => (await import('./psql.js')).sql(context),
     },
