@@ -78,7 +78,8 @@ async function readManifest({ cwd }: Invocation): Promise<Manifest> {
   const text = await readFile(file, 'utf8')
   const value = parse(text)
   const scripts = isPlain(value) ? (value['scripts'] ?? {}) : undefined
-  if (!isPlain(value) || !isPlain(scripts)) throw new Error('package.json must be a JSON object, and its scripts, too')
+  if (!isPlain(value) || !isPlain(scripts))
+    throw new Error('package.json must be a JSON object, and so must its scripts')
   return { text, value, scripts }
 }
 

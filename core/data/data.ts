@@ -23,12 +23,21 @@ export interface Data {
    * @returns JSON text as PostgreSQL produced it; undefined when the rows of an insert have different keys and must be
    *   split
    * @throws ServiceError
+   * @example
+   * ```ts
+   * const request = operations.lift({ type: 'count', args: { table: 'guestbook' } })!
+   * const json = await data.run(request, call) // {"count": 3}
+   * ```
    */
   run(request: Request, call: Call): Promise<string | undefined>
   /**
    * Runs a read, or several, like `run`, but streams many rows.
    * @param most maximum number of rows that the client requests
    * @returns the answer in the format of the call
+   * @example
+   * ```ts
+   * host.route('get', '/v1/guestbook', (exchange) => data.read(request, callOf(exchange)))
+   * ```
    */
   read(request: Request, call: Call, most?: number): Promise<Answer>
   /** Plans a request with the given names. Authorizes nothing. */
@@ -38,7 +47,13 @@ export interface Data {
    * @param options.patient allows as much time as a worker needs to start, instead of the limit for a plan
    */
   prepare<T>(planner: string, shape: unknown, call: Call, options?: { readonly patient?: boolean }): Promise<T>
-  /** @throws ServiceError 400 when the caller's role may not run the request */
+  /**
+   * @throws ServiceError 400 when the caller's role may not run the request
+   * @example
+   * ```ts
+   * await data.check(request, call) // the caller may read the guestbook
+   * ```
+   */
   check(request: Request, call: Call): Promise<void>
   /**
    * @param bytes size of the parts of an answer so far
@@ -56,33 +71,75 @@ export interface Data {
    * @param transaction transaction to run in, which then commits the statement
    * @throws ServiceError 503 while the database is unavailable, 504 after the timeout; 400 `postgres-error` with the
    *   `DatabaseError` as its cause when PostgreSQL refuses it
+   * @example
+   * ```ts
+   * const rows = await data.query<{ entry: string }>('select entry from guestbook where id = $1', [7])
+   * ```
    */
   query<Row extends object>(
     text: string,
     values?: readonly unknown[],
     transaction?: Transaction,
   ): Promise<readonly Row[]>
-  /** Runs `fn` in the transaction of `call`, or in a new one. A new one is retried after a conflict. */
+  /**
+   * Runs `fn` in the transaction of `call`, or in a new one. A new one is retried after a conflict.
+   * @example
+   * ```ts
+   * await data.transaction(call, async ({ transaction }) => {
+   *   await data.query('delete from guestbook where id = $1', [7], transaction)
+   *   await data.query('insert into removed values ($1)', [7], transaction)
+   * })
+   * ```
+   */
   transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
   /**
    * Runs what a request writes. With an `Idempotency-Key`, that is one transaction, which also keeps the answer: a repeated
    * request gets the same one, and `fn` does not run. A dry run is one transaction that is rolled back.
    * @param fn may run again after a conflict
    * @throws ServiceError 409 `idempotency-in-progress`, `idempotency-key-reused`; 400 when the answer is too large
+   * @example
+   * ```ts
+   * return data.once(call, async ({ transaction }) => {
+   *   await data.query('insert into guestbook values ($1)', [entry], transaction)
+   *   return jsonAnswer({ message: 'thank you' })
+   * })
+   * ```
    */
   once<A extends Answer>(call: Call, fn: (call: Call) => Promise<A>): Promise<A | KeptAnswer>
   /** Returns whether the answer to a request with this `Idempotency-Key` is kept. Then `once` does not run it. */
   isKept(call: Call): Promise<boolean>
-  /** Changes metadata in a transaction, atomically for all instances. */
+  /**
+   * Changes metadata in a transaction, atomically for all instances.
+   * @example
+   * ```ts
+   * await data.alter(call, (edit) => edit.dropTemplate('guests'))
+   * ```
+   */
   alter<T>(call: Call, fn: (edit: Editor) => Promise<T> | T): Promise<T>
-  /** Returns the metadata for reading only. */
+  /**
+   * Returns the metadata for reading only.
+   * @example
+   * ```ts
+   * const { templates } = await data.metadata(call)
+   * ```
+   */
   metadata(call: Call): Promise<Metadata>
   /**
    * Runs an admin's SQL and keeps metadata in sync, in a transaction unless `options` say otherwise. The connection is
    * not reused afterwards. A call inside of a transaction takes no options.
+   * @example
+   * ```ts
+   * await data.runSql(call, false, (client) => client.query('create table guestbook (entry text)'))
+   * ```
    */
   runSql<T>(call: Call, cascade: boolean, fn: (client: ClientBase) => Promise<T>, options?: SqlOptions): Promise<T>
-  /** Returns the snapshot that a call sees: the one of its transaction, if there is one. */
+  /**
+   * Returns the snapshot that a call sees: the one of its transaction, if there is one.
+   * @example
+   * ```ts
+   * const { tables } = data.catalogFor(call)
+   * ```
+   */
   catalogFor(call: Call): Catalog
   /** Reloads metadata and the database schema in all instances. On a standby, only those of this server reload. */
   reload(): Promise<void>

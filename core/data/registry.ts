@@ -89,7 +89,7 @@ export class Registry implements Operations {
     if (!operation) {
       const others = [...this.operations].filter(([, { admin }]) => !admin || !call || isAdmin(call.session))
       const near = didYouMean(type, others.map(([name]) => name)) // prettier-ignore
-      throw parseFailed(`unknown type : "${type}"${near}`, '$.type')
+      throw parseFailed(`unknown type "${type}"${near}`, '$.type')
     }
     if (version === 1) return { type, args, operation }
     if (version === 2 && operation.version2) return { type, args, operation: operation.version2 }

@@ -186,16 +186,34 @@ export type Probe = () => Promise<string | void> | string | void
 
 /** The interface through which a plugin registers everything. */
 export interface Host<N extends ServiceName = ServiceName, W extends ServiceName = ServiceName> {
-  /** Routes of this plugin. Logs and metrics carry its name. `ctx.state.session` is the caller. */
+  /**
+   * Routes of this plugin. Logs and metrics carry its name. `ctx.state.session` is the caller.
+   * @example
+   * ```ts
+   * host.router.get('/v1/hello', (ctx) => {
+   *   ctx.body = { hello: ctx.state.session.role }
+   * })
+   * ```
+   */
   readonly router: Router
   /**
    * Adds a route to `router` that returns rows, text or bytes. It behaves the same and is faster than a route with a
    * Koa context.
    * @param path literal, or with one parameter at the end: `/v1/template/:name`, or `/v1/file/{*file_id}`, which also
    *   matches an empty rest and slashes
+   * @example
+   * ```ts
+   * host.route('get', '/v1/hello', async () => jsonAnswer({ hello: 'world' }))
+   * ```
    */
   route(method: HandlerRoute['method'], path: string, handler: Handler): void
-  /** Absolute path of the folder for the server's own files. Create a subfolder for the plugin there. */
+  /**
+   * Absolute path of the folder for the server's own files. Create a subfolder for the plugin there.
+   * @example
+   * ```ts
+   * const folder = join(host.dataDir, 'guestbook')
+   * ```
+   */
   readonly dataDir: string
   /**
    * Whether this process does the plugin's work that no request asks for, such as sending queued messages or deleting what
@@ -206,16 +224,38 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * Returns a function that calls `run` in one process of this server, whichever process calls it: for what is in the memory of a
    * process, such as a task that is running. Arguments and results are copied between processes.
    * @throws ServiceError 503 unavailable if `run` fails, takes longer than three seconds, or its process is being replaced
+   * @example
+   * ```ts
+   * const stop = host.inOneProcess('stop', (task: string) => tasks.delete(task))
+   * const wasRunning = await stop('import')
+   * ```
    */
   inOneProcess<A, R>(name: string, run: (args: A) => R | Promise<R>): (args: A) => Promise<R>
-  /** Returns a service of the core, or of a plugin listed in `needs`. */
+  /**
+   * Returns a service of the core, or of a plugin listed in `needs`.
+   * @example
+   * ```ts
+   * const data = host.use('data')
+   * ```
+   */
   use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
   /**
    * Returns a service listed in `wants` or `needs`; undefined when no loaded plugin offers it, or when it is not set up
    * yet. Plugins that want each other should call this after `setup`.
+   * @example
+   * ```ts
+   * const files = host.find('filestore') // undefined without the plugin filestore
+   * ```
    */
   find<K extends N | W>(service: K): Services[K] | undefined
-  /** Returns a configured provider of a kind, by default the default one. */
+  /**
+   * Returns a configured provider of a kind, by default the default one.
+   * @example
+   * ```ts
+   * const sms = await host.provider('sms')
+   * await sms.send({ id, countryCode: '1', to: '5550100', message: 'Hi' }, signal)
+   * ```
+   */
   provider<K extends keyof ProviderKinds>(kind: K, name?: string): Promise<ProviderKinds[K]>
   /**
    * Returns the name of the default provider of a kind, e.g. to store it with a result: `providers.<kind>.default`, or
@@ -229,15 +269,33 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   /**
    * Adds Koa middleware for all routes, after authentication and before routing. Any middleware sends every request
    * through Koa, which costs reads of single rows about a quarter of their throughput.
+   * @example
+   * ```ts
+   * host.middleware(async (ctx, next) => {
+   *   ctx.set('X-Guestbook', '1')
+   *   await next()
+   * })
+   * ```
    */
   middleware(fn: Middleware): void
-  /** Adds an authenticator. They are tried in load order before a request without credentials becomes anonymous. */
+  /**
+   * Adds an authenticator. They are tried in load order before a request without credentials becomes anonymous.
+   * @example
+   * ```ts
+   * host.authenticator(({ header }) =>
+   *   header('x-badge') === badge ? { role: 'staff', variables: new Map(), via: 'token' } : null)
+   * ```
+   */
   authenticator(fn: Authenticator): void
   /**
    * Disables authentication below this path, because the plugin authenticates these requests itself. Their session is
    * always anonymous.
    * @param prefix from the first to the last slash, e.g. `/v1/hooks/`
    * @throws Error for any other prefix
+   * @example
+   * ```ts
+   * host.proves('/v1/hooks/')
+   * ```
    */
   proves(prefix: string): void
   /**
@@ -246,26 +304,66 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * @param path literal, e.g. `/v1/orders`, or a prefix that ends with a slash
    * @param options.by `server` if the route runs one operation, or `once` of the service `data`, with the `callOf` its
    *   exchange: the server keeps the answer. Defaults to `route`
+   * @example
+   * ```ts
+   * host.idempotent('/v1/orders', { by: 'server' })
+   * ```
    */
   idempotent(path: string, options?: { readonly by?: 'route' | 'server' }): void
-  /** Adds a `type` to the JSON query API. The schema `args` types the arguments of `run`. */
+  /**
+   * Adds a `type` to the JSON query API. The schema `args` types the arguments of `run`.
+   * @example
+   * ```ts
+   * host.operation('count_entries', {
+   *   admin: true,
+   *   run: async () => jsonAnswer(await data.query('select count(*)::integer as entries from guestbook')),
+   * })
+   * ```
+   */
   operation<const S extends Schema>(type: string, operation: Operation<S>): void
-  /** Adds a pure planner, which the workers import as well: its default export is `(shape, names) => Plan`. */
+  /**
+   * Adds a pure planner, which the workers import as well: its default export is `(shape, names) => Plan`.
+   * @example
+   * ```ts
+   * host.planner('guestbook', new URL('./plan.js', import.meta.url))
+   * ```
+   */
   planner(name: string, module: URL): void
   /**
    * Links a page of this plugin at `/`.
    * @param options.panel whether the console shows it too, in a frame. Serve it with `staticPage`, because other pages
    *   cannot be framed
+   * @example
+   * ```ts
+   * host.link('Guestbook', '/v1/guestbook', { panel: true })
+   * ```
    */
   link(title: string, href: string, options?: { readonly panel?: boolean }): void
-  /** Sets the error body of this plugin's routes. Defaults to `{path, error, code}`. */
+  /**
+   * Sets the error body of this plugin's routes. Defaults to `{path, error, code}`.
+   * @example
+   * ```ts
+   * host.formatError(({ code, message }) => ({ code, message }))
+   * ```
+   */
   formatError(fn: (error: ServiceError, session: Session | undefined) => unknown): void
   /**
    * Adds a probe to `/readyz`. A rejecting probe makes the server unready and appears there by name. A returned text
    * describes a degraded but ready state.
+   * @example
+   * ```ts
+   * host.health('mailbox', () => (isFull ? 'degraded: the mailbox is full' : undefined))
+   * ```
    */
   health(name: string, probe: Probe): void
-  /** Prometheus metrics. Names get the prefix `rowhouse_<plugin>_`. */
+  /**
+   * Prometheus metrics. Names get the prefix `rowhouse_<plugin>_`.
+   * @example
+   * ```ts
+   * const entries = host.metric.counter('entries_total', 'entries written')
+   * entries.inc()
+   * ```
+   */
   readonly metric: {
     counter(name: string, help: string, labels?: readonly string[]): Counter
     /**
@@ -275,11 +373,29 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
     gauge(name: string, help: string, labels?: readonly string[], collect?: Collect, across?: Across): Gauge
     histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   }
-  /** Runs `fn` after every plugin is set up and before the first request. */
+  /**
+   * Runs `fn` after every plugin is set up and before the first request.
+   * @example
+   * ```ts
+   * host.onReady(() => worker.start())
+   * ```
+   */
   onReady(fn: () => Promise<void> | void): void
-  /** Runs `fn` when the server stops accepting requests; requests in progress continue. */
+  /**
+   * Runs `fn` when the server stops accepting requests; requests in progress continue.
+   * @example
+   * ```ts
+   * host.onDrain(() => worker.pause())
+   * ```
+   */
   onDrain(fn: () => Promise<void> | void): void
-  /** Runs `fn` when no request is left, in reverse load order. */
+  /**
+   * Runs `fn` when no request is left, in reverse load order.
+   * @example
+   * ```ts
+   * host.onClose(() => worker.stop())
+   * ```
+   */
   onClose(fn: () => Promise<void> | void): void
 }
 

@@ -182,7 +182,7 @@ function compose(middlewares: readonly Middleware[]): Middleware {
 const checkHeaders: Middleware = (ctx, next) => {
   const { headers, httpVersion, httpVersionMajor, httpVersionMinor } = ctx.req
   if (httpVersionMajor !== 1) {
-    throw refused(ctx, 'version-not-supported', `this server does not speak HTTP/${httpVersion} here`)
+    throw refused(ctx, 'version-not-supported', `this server does not support HTTP/${httpVersion} here`)
   }
   const coding = headers['transfer-encoding']
   if (coding !== undefined) {

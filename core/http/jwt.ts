@@ -162,7 +162,7 @@ function sessionOf(
   const named = claims.get(DEFAULT_ROLE)
   const usual = isRole(named) ? named : held[0]
   if (usual === undefined) throw invalidToken(new Error('the token names no roles'))
-  if (!held.includes(usual)) throw invalidToken(new Error('the default role is not held'))
+  if (!held.includes(usual)) throw invalidToken(new Error('the caller does not hold the default role'))
   claims.delete(DEFAULT_ROLE)
   const session = makeSession(
     chosenRole(requested, held, usual),

@@ -57,7 +57,7 @@ function refusalOf({ code = '', reason }: NodeJS.ErrnoException & { reason?: str
     default:
       if (!code.startsWith('HPE_')) return undefined
       if (code === 'HPE_PAUSED_H2_UPGRADE' || reason === 'Invalid HTTP version')
-        return serviceError('version-not-supported', 'this server does not speak this version of HTTP here')
+        return serviceError('version-not-supported', 'this server does not support this version of HTTP')
       // The reason is a fixed sentence of the parser and quotes no input.
       return serviceError('parse-failed', `this is not HTTP/1.1${reason ? `: ${reason.toLowerCase()}` : ''}`)
   }

@@ -92,7 +92,8 @@ export function objectOf(value: Json | undefined, path: string, known?: readonly
 }
 
 function nameOf(value: Json, path: string): string {
-  if (typeof value !== 'string' || !isGraphqlName(value)) throw parseFailed('expecting a name of GraphQL', path)
+  if (typeof value !== 'string' || !isGraphqlName(value))
+    throw parseFailed('expecting a name that is valid in GraphQL', path)
   return value
 }
 

@@ -298,7 +298,7 @@ export class Editor {
     const { draft } = this.change
     const { ref } = row
     if (draft.metadata.functions.has(tableKey(ref))) {
-      const message = `function already tracked : "${tableName(ref)}"`
+      const message = `function "${tableName(ref)}" is already tracked`
       throw serviceError('already-tracked', message, path)
     }
     if (!draft.foundFunction(ref)) await this.change.addFunctions([ref])

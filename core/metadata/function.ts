@@ -150,7 +150,7 @@ export function functionsNamed({ definition }: ComputedFieldRow): readonly Table
 function findFunction(ref: TableRef, scope: FunctionScope, path: string): FoundFunction {
   const found = scope.function(ref)
   const name = tableName(ref)
-  if (!found) throw notExists(`no such function exists in postgres : "${name}"`, path)
+  if (!found) throw notExists(`function "${name}" does not exist in the database`, path)
   if (found.overloads > 1) throw notSupported(`function "${name}" is overloaded`, path)
   if (found.unfit !== undefined) throw notSupported(`function "${name}" ${found.unfit}`, path)
   return found

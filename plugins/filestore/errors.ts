@@ -10,7 +10,7 @@ export const notFound = (id: string): ServiceError => serviceError('not-found', 
 export const preconditionFailed = (): ServiceError =>
   serviceError('precondition_failed', 'the version of the file does not meet the conditions of the request')
 export const fileTooLarge = (id: string, maxBytes: number): ServiceError =>
-  serviceError('payload-too-large', `the file is larger than ${maxBytes} bytes : ${id}`)
+  serviceError('payload-too-large', `the file "${id}" is larger than ${maxBytes} bytes`)
 
 /** 400: a file that must not exist exists. */
 export class AlreadyExists extends ServiceError {

@@ -56,7 +56,7 @@ export class PendingFiles {
     const [taken] = await this.data.query<Taken>(TAKE, [id, userId, role, counted ?? null], transaction)
     const [bytes] = taken ? await this.data.query<Bytes>(BYTES, [taken.blob], transaction) : []
     if (!taken || !bytes) {
-      throw serviceError('not-found', `pending upload not found : ${id}`, '$.args.file_id', { status: 400 })
+      throw serviceError('not-found', `the uploader has no pending upload "${id}"`, '$.args.file_id', { status: 400 })
     }
     const { blob, contentType, replace } = taken
     return { blob, ...bytes, file: { id, create: !replace, contentType, userId, role } }

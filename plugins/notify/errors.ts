@@ -13,7 +13,7 @@ export const noTemplates = (provider: string, template: string): ServiceError =>
   serviceError('invalid_provider', `sending templates is not available for ${provider}`, '$', {
     internal: { detail: `${provider} has no templates, and no template "${template}" is stored here` },
   })
-export const notFound = (id: string): ServiceError => serviceError('not-found', `message not found : ${id}`)
+export const notFound = (id: string): ServiceError => serviceError('not-found', `message "${id}" not found`)
 
 /** Details about a message that was not sent. */
 export interface DeliveryProblem {

@@ -80,7 +80,8 @@ export function sendRoutes(components: RouteComponents): void {
     adminOnly(ctx)
     assertSameOrigin(ctx, ctx.state.session)
     const address = plainAddress((ctx['params'] as { address: string }).address, '$')
-    if (!(await suppression.remove(address))) throw serviceError('not-found', `not suppressed : ${address}`)
+    if (!(await suppression.remove(address)))
+      throw serviceError('not-found', `the address "${address}" is not suppressed`)
     ctx.body = { address }
   })
 

@@ -29,8 +29,8 @@ t.test('errors suggest the name that was probably meant, for a role only names t
     t.equal(await select({ where: { title: { $lik: 'x' } } }), 'Unknown operator : $lik, did you mean "$like"?')
     t.equal(await select({ where: { title: { _lik: 'x' } } }), 'Unknown operator : _lik, did you mean "_like"?')
     t.equal(await select({ wher: {} }), 'unexpected key "wher", did you mean "where"?')
-    t.equal(await error('selct', {}), 'unknown type : "selct", did you mean "select"?')
-    t.equal(await error('run_sq', {}, 'user'), 'unknown type : "run_sq"')
+    t.equal(await error('selct', {}), 'unknown type "selct", did you mean "select"?')
+    t.equal(await error('run_sq', {}, 'user'), 'unknown type "run_sq"')
 
     const denied = 'role "user" does not have permission to select column'
     t.equal(await select({ columns: ['titel'] }, 'user'), `${denied} "titel", did you mean "title"?`)

@@ -60,7 +60,7 @@ tap.test('another plugin reads a whole file', async (t) => {
     t.match(await peek('small', 5), { status: 200 })
     const tooLong = {
       status: 413,
-      body: { code: 'payload-too-large', message: 'the file is larger than 4 bytes : small' },
+      body: { code: 'payload-too-large', message: 'the file "small" is larger than 4 bytes' },
     }
     t.match(await peek('small', 4), tooLong)
     t.match(await peek('empty', 0), { status: 200, text: '' })

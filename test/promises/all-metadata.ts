@@ -654,7 +654,7 @@ const METADATA = [
 export const allMetadata = area('metadata', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/metadata.md': {
       'SQL and metadata (admin)': {
         '`export_metadata`, `replace_metadata`, `clear_metadata`': [
           'export.content',

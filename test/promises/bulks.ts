@@ -76,7 +76,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'bulk.form': [
     bulk({}, refused('parse-failed', /./, '$.args')),
     bulk([5], refused('parse-failed', /./, '$.args[0]')),
-    bulk([{ type: 'nope', args: {} }], refused('parse-failed', 'unknown type : "nope"', '$.args[0].type')),
+    bulk([{ type: 'nope', args: {} }], refused('parse-failed', 'unknown type "nope"', '$.args[0].type')),
     bulk([{ type: 'count' }], refused('parse-failed', "the key 'args' was not present", '$.args[0]')),
     bulk([counted('node', {}, { retry: 1 })], { status: 400, like: { path: '$.args[0].retry' } }),
   ],
@@ -152,6 +152,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 export const bulks = area('bulks', {
   promises: PROMISES,
   cases: CASES,
-  pages: { 'plugins/query/README.md': { Rows: { '`bulk`': ['bulk.order', 'bulk.atomic', 'bulk.limit'] } } },
+  pages: {
+    'plugins/query/README.md': {
+      Operations: {
+        '`bulk`': ['bulk.order', 'bulk.atomic', 'bulk.limit'],
+      },
+    },
+  },
   start: shop,
 })

@@ -663,8 +663,8 @@ export const conditions = area('conditions', {
   promises: PROMISES,
   cases: CASES,
   pages: {
-    'plugins/query/README.md': {
-      Conditions: {
+    'plugins/query/conditions.md': {
+      Operators: {
         'A condition is an object whose keys must all hold.': 'where.and-keys',
         '`$eq` `$ne` (`$neq`) `$gt` `$lt` `$gte` `$lte` `$in` `$nin`': [
           'op.eq',

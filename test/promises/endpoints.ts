@@ -343,6 +343,8 @@ const PAGES = {
       '`/v1/version`': 'version.public',
       '`/`': ['home.page', 'home.json', 'home.redirect'],
     },
+  },
+  'core/http/observability.md': {
     Metrics: {
       '`http_request_duration_seconds`': 'metrics.requests',
       '`errors_total`': 'metrics.errors',

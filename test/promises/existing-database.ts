@@ -270,7 +270,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 export const existingDatabase = area('existing-database', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/metadata.md': {
       'An existing database': {
         '`schemas`': 'existing.arguments',
         '`tables`': 'existing.arguments',
@@ -281,7 +281,9 @@ export const existingDatabase = area('existing-database', {
         'many rows': 'existing.names',
         'one row, because the columns of the foreign key are unique': 'existing.names',
       },
-      'Tables and relationships (admin)': { '`track_all`': 'existing.names' },
+      'Tables and relationships (admin)': {
+        '`track_all`': 'existing.names',
+      },
     },
   },
   start: (t) => testServer(t),

@@ -534,7 +534,10 @@ export const fileAccess = area('file-access', {
         DELETE: 'rules.delete',
         'There are three kinds of permissions, and all that are configured must allow a request.': 'all.agree',
       },
-      Errors: { 403: ['entry.operations', 'rules.insert', 'hook.refuses'], 500: 'hook.fails' },
+      Errors: {
+        '403': ['entry.operations', 'rules.insert', 'hook.refuses'],
+        '500': 'hook.fails',
+      },
       Configuration: {
         '`permissions`': ['entry.operations', 'entry.every-role', 'entry.replace'],
         '`hook.url`, `hook.timeoutMs`': ['hook.request', 'hook.timeout', 'hook.built-in', 'hook.url'],

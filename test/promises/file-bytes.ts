@@ -332,7 +332,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
   },
   'service.limit': [
     peek('little', 5, content('hello')),
-    peek('little', 4, wrong(413, 'payload-too-large', 'the file is larger than 4 bytes : little')),
+    peek('little', 4, wrong(413, 'payload-too-large', 'the file "little" is larger than 4 bytes')),
     peek('none', 9, wrong(404, 'not-found', 'file not found : none')),
     peek('', 9, wrong(400, 'bad-request', 'missing parameter: file_id')),
   ],
@@ -755,7 +755,9 @@ export const fileBytes = area('file-bytes', {
     ),
   pages: {
     'plugins/filestore/README.md': {
-      filestore: { '`POST /v1/file-url`': 'url.signed' },
+      filestore: {
+        '`POST /v1/file-url`': 'url.signed',
+      },
       'Large downloads through a proxy': {
         '`x-accel-redirect`': 'hand-off.accel',
         '`x-sendfile`': 'hand-off.sendfile',
@@ -763,10 +765,10 @@ export const fileBytes = area('file-bytes', {
         'Clients must reach Rowhouse through the proxy only.': 'hand-off.accel',
       },
       Errors: {
-        403: ['url.tampered', 'url.expired'],
-        408: 'upload.slow',
-        500: ['bytes.lost', 'bytes.damaged'],
-        503: ['store.unavailable', 'upload.lost'],
+        '403': ['url.tampered', 'url.expired'],
+        '408': 'upload.slow',
+        '500': ['bytes.lost', 'bytes.damaged'],
+        '503': ['store.unavailable', 'upload.lost'],
       },
       Configuration: {
         '`minBytesPerSecond`': 'upload.slow',
@@ -784,7 +786,9 @@ export const fileBytes = area('file-bytes', {
         'A plugin that takes a `file_id` from a client must allow that only for the admin, or check access itself, for example by a `select` on `svc_catalog.svc_file` in the session of the client.':
           'service.unchecked',
       },
-      Checking: {
+    },
+    'plugins/filestore/checking.md': {
+      'rowhouse fsck': {
         '`missing`, `size`, `sha256`': ['check.finds', 'check.deep'],
         '`unreadable`': 'check.unreadable',
         '`record`': 'check.finds',

@@ -336,8 +336,12 @@ export const fileOwners = area('file-owners', {
   },
   pages: {
     'plugins/filestore/README.md': {
-      Errors: { 413: 'quota.files' },
-      Configuration: { '`limits.<role>.userBytes`': ['quota.files', 'quota.in-progress', 'quota.resumable'] },
+      Errors: {
+        '413': 'quota.files',
+      },
+      Configuration: {
+        '`limits.<role>.userBytes`': ['quota.files', 'quota.in-progress', 'quota.resumable'],
+      },
     },
   },
 })

@@ -892,7 +892,7 @@ export const files = area('files', {
         '`DELETE /v1/file/<file_id>`': ['delete.answer', 'delete.missing'],
       },
       Errors: {
-        400: [
+        '400': [
           'user.required',
           'user.integer',
           'type.required',
@@ -905,10 +905,10 @@ export const files = area('files', {
           'key.wrong',
           'dry-run.upload',
         ],
-        404: ['get.missing', 'delete.missing'],
-        409: ['key.other', 'key.in-progress'],
-        412: ['read.if-match', 'write.if-match'],
-        415: ['body.whole'],
+        '404': ['get.missing', 'delete.missing'],
+        '409': ['key.other', 'key.in-progress'],
+        '412': ['read.if-match', 'write.if-match'],
+        '415': ['body.whole'],
       },
       Configuration: {
         '`maxBytes`': 'size.limit',

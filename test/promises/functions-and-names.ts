@@ -99,10 +99,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     versioned(3, 'track_function', 'add_up', refused('parse-failed', /has versions 1 and 2/, '$.version')),
   ],
   'function.twice': [
-    query('track_function', 'add_up', refused('already-tracked', 'function already tracked : "add_up"', '$.args')),
+    query('track_function', 'add_up', refused('already-tracked', 'function "add_up" is already tracked', '$.args')),
   ],
   'function.missing': [
-    query('track_function', 'nope', refused('not-exists', 'no such function exists in postgres : "nope"', '$.args')),
+    query('track_function', 'nope', refused('not-exists', 'function "nope" does not exist in the database', '$.args')),
   ],
   'function.overloaded': [
     query('track_function', 'twice_as', refused('not-supported', 'function "twice_as" is overloaded')),
@@ -242,7 +242,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query(
       'add_computed_field',
       { table: 'author', name: 'x', definition: { function: 'nope' } },
-      refused('not-exists', /no such function exists in postgres : "nope"/, '$.args.definition.function'),
+      refused('not-exists', /function "nope" does not exist in the database/, '$.args.definition.function'),
     ),
     query(
       'add_computed_field',
@@ -353,7 +353,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     customize(
       'article',
       { custom_name: 'two words' },
-      refused('parse-failed', 'expecting a name of GraphQL', '$.args.configuration.custom_name'),
+      refused('parse-failed', 'expecting a name that is valid in GraphQL', '$.args.configuration.custom_name'),
     ),
     customize(
       'article',
@@ -373,8 +373,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 export const functionsAndNames = area('functions-and-names', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
-      'Functions and names for GraphQL (admin)': {
+    'plugins/query/functions.md': {
+      'Track functions (admin)': {
         '`track_function`': ['function.track', 'function.forms', 'function.version-2', 'function.configuration'],
         '`untrack_function`': 'function.untrack',
         '`create_function_permission`, `drop_function_permission`': 'function.permission',

@@ -427,8 +427,12 @@ export const functions = area('functions', {
   cases: CASES,
   pages: {
     'plugins/query/README.md': {
-      Rows: { '`call`': ['call.value', 'call.list-keys'] },
-      Functions: {
+      Operations: {
+        '`call`': ['call.value', 'call.list-keys'],
+      },
+    },
+    'plugins/query/functions.md': {
+      Call: {
         'A value (`returns bigint`)': 'call.value',
         'Output arguments, as functions and procedures have them': ['call.output-arguments', 'call.procedure'],
         'A composite value, or a row of a table': ['call.composite', 'call.row'],

@@ -453,7 +453,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     untrackable('variant', /overloaded/),
     untrackable('anything', /not plain inputs/),
     untrackable('secrets', /tracked table/),
-    query('track_function', 'nothing', refused('not-exists', /no such function/, '$.args')),
+    query('track_function', 'nothing', refused('not-exists', /"nothing" does not exist/, '$.args')),
     query('track_function', 'titled', refused('already-tracked', /already tracked/, '$.args')),
   ],
   'track.held': [
@@ -487,7 +487,9 @@ export const graphqlFunctions = area('graphql-functions', {
         '`curl -d @-` removes line breaks, which a JSON string cannot hold, so such SQL must not contain `--` comments.':
           'function.rows',
       },
-      Limits: { '`inferFunctionPermissions`': 'permission.inferred' },
+      Limits: {
+        '`inferFunctionPermissions`': 'permission.inferred',
+      },
     },
   },
 })

@@ -250,8 +250,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Servers>>> = {
   ],
   'custom.refused': [
     wrongNames({ custom: 1 }, '.custom', /unexpected key/),
-    wrongNames({ custom_name: 'a b' }, '.custom_name', /name of GraphQL/),
-    wrongNames({ custom_name: '__a' }, '.custom_name', /name of GraphQL/),
+    wrongNames({ custom_name: 'a b' }, '.custom_name', /name that is valid in GraphQL/),
+    wrongNames({ custom_name: '__a' }, '.custom_name', /name that is valid in GraphQL/),
     wrongNames({ custom_root_fields: { pick: 'x' } }, '.custom_root_fields.pick', /unexpected key/),
     wrongNames({ column_config: { none: { custom_name: 'x' } } }, '.column_config.none', /does not exist/),
   ],
@@ -986,7 +986,7 @@ export const graphqlNames = area('graphql-names', {
   cases: CASES,
   start,
   pages: {
-    'plugins/graphql/README.md': {
+    'plugins/graphql/names.md': {
       Names: {
         'root fields': ['convention.roots', 'convention.default'],
         'columns, functions and their arguments': 'convention.columns',
@@ -997,7 +997,11 @@ export const graphqlNames = area('graphql-names', {
         directions: 'convention.arguments',
         'values of enum tables, also in responses': 'convention.enums',
       },
-      Limits: { '`namingConvention`': ['convention.roots', 'convention.default'] },
+    },
+    'plugins/graphql/README.md': {
+      Limits: {
+        '`namingConvention`': ['convention.roots', 'convention.default'],
+      },
     },
   },
 })

@@ -685,7 +685,9 @@ export const graphqlReads = area('graphql-reads', {
   start,
   pages: {
     'plugins/graphql/README.md': {
-      GraphQL: { '`POST /v1/graphql`, `GET` for queries': 'root.rows' },
+      GraphQL: {
+        '`POST /v1/graphql`, `GET` for queries': 'root.rows',
+      },
       '`/v1/graphql`': {
         '`t`': ['root.rows', 'where.eq', 'order.asc', 'distinct.rows', 'page.limit-offset', 'permission.filter'],
         '`t_by_pk`': ['root.by-key', 'root.by-composite-key', 'permission.by-key'],

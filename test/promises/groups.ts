@@ -396,7 +396,7 @@ export const groups = area('groups', {
   promises: PROMISES,
   cases: CASES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/rows.md': {
       'Groups and aggregates': {
         '`count`': 'aggregate.count',
         '`sum` `avg` `stddev` `stddev_pop` `stddev_samp` `variance` `var_pop` `var_samp`': [

@@ -264,7 +264,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 export const health = area('health', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/review.md': {
       'Health (admin)': {
         '`server_status`': 'health.status',
         '`migration_status`': 'health.migrations',

@@ -306,14 +306,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 
 export const hidden = area('hidden', {
   promises: PROMISES,
-  pages: {
-    'plugins/query/README.md': {
-      'Permissions (admin)': {
-        'One exception: for PostGIS conditions that every row must meet, PostgreSQL compares the bounding boxes first, with a GiST index.':
-          'hidden.index',
-      },
-    },
-  },
+  pages: {},
   start,
   cases: CASES,
 })

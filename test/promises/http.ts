@@ -845,7 +845,9 @@ const tokenOf = (variables: object, expires = '1h'): Promise<string> =>
 
 const PAGES = {
   'core/http/README.md': {
-    'Limits of callers': { 'Open connections (`http.maxConnections`)': 'connections.most' },
+    'Limits of callers': {
+      'Open connections (`http.maxConnections`)': 'connections.most',
+    },
     Errors: {
       '400 `parse-failed`': ['request.not-http', 'request.host', 'body.early-end', 'body.framing'],
       '400 `malformed-authorization-header`': 'auth.header',

@@ -364,7 +364,16 @@ async function refused(t: Test, server: NotifyServer, name: string, path: string
 
 const PAGES = {
   'core/http/README.md': {
-    'Limits of callers': { 'Answers kept for an `Idempotency-Key` (`idempotency.maxCallerBytes`)': 'key.quota' },
+    'Limits of callers': {
+      'Answers kept for an `Idempotency-Key` (`idempotency.maxCallerBytes`)': 'key.quota',
+    },
+    Errors: {
+      '400 `parse-failed`': ['key.malformed', 'key.empty'],
+      '400 `not-supported`': 'key.unsupported',
+      '409 `idempotency-in-progress`, `idempotency-key-reused`': ['key.in-progress', 'key.reused'],
+    },
+  },
+  'core/http/idempotency.md': {
     'Idempotency-Key': {
       '`POST /v1/query`, except reads; templates that write, with every method; GraphQL mutations': 'key.once',
       'Uploads and deletions of files at `/v1/file`': ['key.once', 'key.reused'],
@@ -372,13 +381,8 @@ const PAGES = {
         'key.reads',
       '`POST /v1/send/email`, `/email-template` and `/sms`': 'key.sends',
       'GraphQL batches; `run_sql` with options that are not possible in a `bulk`': 'key.unsupported',
-      'All other paths, such as [resumable uploads](../../plugins/filestore/README.md#resumable-uploads), which continue at an offset instead':
+      'All other paths, such as [resumable uploads](../../plugins/filestore/uploads.md#resumable-uploads), which continue at an offset instead':
         ['key.unsupported', 'key.core'],
-    },
-    Errors: {
-      '400 `parse-failed`': ['key.malformed', 'key.empty'],
-      '400 `not-supported`': 'key.unsupported',
-      '409 `idempotency-in-progress`, `idempotency-key-reused`': ['key.in-progress', 'key.reused'],
     },
   },
 } as const

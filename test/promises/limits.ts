@@ -486,7 +486,9 @@ const novel = (server: TestServer, shape: number, as?: As): Promise<Answered> =>
 
 const PAGES = {
   'core/http/README.md': {
-    Errors: { '429 `too-many-requests`': 'queries.new' },
+    Errors: {
+      '429 `too-many-requests`': 'queries.new',
+    },
     'Limits of callers': {
       'Bytes of a JSON body (`http.maxJsonBytes`, `maxAnonymousJsonBytes`, `maxAdminJsonBytes`)': [
         'body.bytes',
@@ -505,7 +507,7 @@ const PAGES = {
       'New query shapes that are compiled at a time': 'queries.turns',
     },
   },
-  'plugins/query/README.md': {
+  'plugins/query/rows.md': {
     Limits: {
       'Depth of a body': 'body.depth',
       'Keys in an object': 'body.keys',

@@ -430,7 +430,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 export const lint = area('lint', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/review.md': {
       'Lint (admin)': {
         '`always-true`': 'lint.always-true',
         '`never-true`': 'lint.never-true',

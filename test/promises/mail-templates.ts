@@ -42,8 +42,14 @@ const PROMISES = {
 
 const PAGES = {
   'plugins/notify/README.md': {
-    notify: { '`/v1/send/template...`': ['template.put', 'template.admin'] },
-    Errors: { '404': 'template.not-found' },
+    notify: {
+      '`/v1/send/template...`': ['template.put', 'template.admin'],
+    },
+    Errors: {
+      '404': 'template.not-found',
+    },
+  },
+  'plugins/notify/templates.md': {
     'Mail templates stored in Rowhouse': {
       '`GET /v1/send/template`': 'template.list',
       '`GET /v1/send/template/:name`': ['template.get', 'template.not-found'],

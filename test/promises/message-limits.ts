@@ -31,8 +31,12 @@ const PROMISES = {
 
 const PAGES = {
   'plugins/notify/README.md': {
-    Errors: { '400, 429': ['limit.country-codes', 'limit.per-number', 'limit.per-day'] },
-    Delivery: { '`sent`': 'settings.keep-days' },
+    Errors: {
+      '400, 429': ['limit.country-codes', 'limit.per-number', 'limit.per-day'],
+    },
+    Delivery: {
+      '`sent`': 'settings.keep-days',
+    },
     Configuration: {
       '`email.failover`, `sms.failover`': 'settings.names',
       '`email.perSecond`, `sms.perSecond`': ['limit.per-second', 'settings.names'],

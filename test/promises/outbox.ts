@@ -124,7 +124,7 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     })
   },
   'list.none': ['nothing', NONE].map((id) =>
-    get(`/${id}`, { status: 404, body: { code: 'not_found', message: `message not found : ${id}` } }),
+    get(`/${id}`, { status: 404, body: { code: 'not_found', message: `message "${id}" not found` } }),
   ),
   'list.browser': [
     {
@@ -152,7 +152,7 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     t.match(await server.send(`${sent.id}/retry`, {}), { status: 409, body: { code: 'not_failed' } })
     t.match(await server.send(`${NONE}/retry`, {}), {
       status: 404,
-      body: { code: 'not_found', message: `message not found : ${NONE}` },
+      body: { code: 'not_found', message: `message "${NONE}" not found` },
     })
   },
   'suppressed.refused': async (t, server) => {

@@ -1,16 +1,21 @@
-import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { readdirSync, readFileSync } from 'node:fs'
 
-/** The pages that tell users what the API does. */
-export const API_PAGES = [
-  'core/http/README.md',
-  'plugins/console/README.md',
-  'plugins/filestore/README.md',
-  'plugins/graphql/README.md',
-  'plugins/notify/README.md',
-  'plugins/query/README.md',
-  'plugins/template/README.md',
-] as const
+const ROOT = new URL('../../../', import.meta.url)
+
+/** The pages that tell users what the API does: those in these folders. */
+export const API_PAGES: readonly string[] = [
+  'core/http',
+  'plugins/console',
+  'plugins/filestore',
+  'plugins/graphql',
+  'plugins/notify',
+  'plugins/query',
+  'plugins/template',
+].flatMap((folder) =>
+  readdirSync(new URL(folder, ROOT))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `${folder}/${name}`),
+)
 
 /** What a page promises below a heading: rows of tables by their first cell, and sentences with "must". */
 export interface Section {
@@ -20,7 +25,7 @@ export interface Section {
 
 /** @param page path from the root of the repository */
 export function sectionsOf(page: string): readonly Section[] {
-  const text = readFileSync(fileURLToPath(new URL(`../../../${page}`, import.meta.url)), 'utf8')
+  const text = readFileSync(new URL(page, ROOT), 'utf8')
   const [, ...parts] = `\n${text.replaceAll(/^```[^]*?^```$/gm, '')}`.split(/\n#+ /)
   return parts.map((part) => {
     const [heading = '', ...lines] = part.split('\n')

@@ -68,7 +68,7 @@ const failed = (status: number, code: string, error: string | RegExp, path = '$.
   status,
   like: { code, error, path },
 })
-const notPending = (id: string): Expected => failed(400, 'not-found', `pending upload not found : ${id}`)
+const notPending = (id: string): Expected => failed(400, 'not-found', `the uploader has no pending upload "${id}"`)
 const MAIL = { type: 'send_email', args: { to: 'a@example.com', from: 'shop@example.com', sub: 'New', text: 'Look' } }
 const album = (name: string) => ({ type: 'insert', args: { table: 'album', objects: [{ name }] } })
 
@@ -469,7 +469,15 @@ export const pendingFiles = area('pending-files', {
   },
   pages: {
     'plugins/filestore/README.md': {
-      filestore: { '`POST`, `PUT` with `?pending=true`': ['upload.record', 'attach.record'] },
+      filestore: {
+        '`POST`, `PUT` with `?pending=true`': ['upload.record', 'attach.record'],
+      },
+      Configuration: {
+        '`pending.expireHours`': ['expiry.hours', 'expiry.refused', 'expiry.collected'],
+        '`pending.maxPerUser`': ['upload.limit', 'upload.off'],
+      },
+    },
+    'plugins/filestore/uploads.md': {
       'Files in transactions': {
         upload: ['upload.exists', 'upload.argument', 'upload.conditions', 'upload.off', 'upload.limit'],
         '`attach_file`': [
@@ -485,10 +493,6 @@ export const pendingFiles = area('pending-files', {
           'upload.replaces',
           'upload.exists',
         ],
-      },
-      Configuration: {
-        '`pending.expireHours`': ['expiry.hours', 'expiry.refused', 'expiry.collected'],
-        '`pending.maxPerUser`': ['upload.limit', 'upload.off'],
       },
     },
   },

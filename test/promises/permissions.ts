@@ -412,8 +412,8 @@ function NOT(table: string, role: string): Expected {
 export const permissions = area('permissions', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
-      'Permissions (admin)': {
+    'plugins/query/permissions.md': {
+      Permissions: {
         select: [
           'select.columns',
           'select.filter',

@@ -699,7 +699,7 @@ export const related = area('related', {
   promises: PROMISES,
   cases: CASES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/writes.md': {
       'Writing related rows': {
         '`on_conflict` must not skip a row that other rows belong to, nor may a trigger.': [
           'insert.conflict-must-not-skip',

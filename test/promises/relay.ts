@@ -169,11 +169,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'page.exclusive': [
     ask(
       '{ author_connection(first: 1, last: 1) { edges { cursor } } }',
-      invalid('"first" and "last" are not allowed at once', '$.selectionSet.author_connection'),
+      invalid('"first" and "last" cannot be used together', '$.selectionSet.author_connection'),
     ),
     ask(
       '{ author_connection(after: "", before: "") { edges { cursor } } }',
-      invalid('"after" and "before" are not allowed at once', '$.selectionSet.author_connection'),
+      invalid('"after" and "before" cannot be used together', '$.selectionSet.author_connection'),
     ),
   ],
   'page.size': [
@@ -436,8 +436,12 @@ export const relay = area('relay', {
   start,
   pages: {
     'plugins/graphql/README.md': {
-      GraphQL: { '`POST /v1beta1/relay`, `GET` for queries': ['page.every-row', 'id.node', 'dialect.same'] },
-      Limits: { '`relay`': 'dialect.off' },
+      GraphQL: {
+        '`POST /v1beta1/relay`, `GET` for queries': ['page.every-row', 'id.node', 'dialect.same'],
+      },
+      Limits: {
+        '`relay`': 'dialect.off',
+      },
     },
   },
 })

@@ -319,10 +319,18 @@ export const results = area('results', {
   cases: CASES,
   pages: {
     'plugins/query/README.md': {
-      Rows: {
+      Operations: {
         '`count`': ['count.all', 'count.distinct'],
-        '**distinct_on** returns the first row of each combination of some columns, which must come first in `order_by`.':
-          ['distinct.first', 'distinct.must-come-first'],
+      },
+    },
+    'plugins/query/rows.md': {
+      Select: {
+        'These columns must come first in `order_by`.': ['distinct.first', 'distinct.must-come-first'],
+      },
+      'Large results': {
+        '`application/json`': 'format.json',
+        '`application/x-ndjson`': 'format.ndjson',
+        '`text/csv`': ['format.csv', 'format.csv-null', 'format.csv-nested'],
       },
     },
   },

@@ -906,7 +906,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 export const review = area('review', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/review.md': {
       'Why a role may not': {
         '`select`, `delete`': ['why.filter', 'why.delete'],
         '`insert`': 'why.check',

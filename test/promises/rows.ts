@@ -93,7 +93,7 @@ const noColumn = (name: string, path: string) =>
   denied(`role "user" does not have permission to select column "${name}"`, path)
 
 const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
-  'query.unknown-type': [query('nope', {}, refused('parse-failed', 'unknown type : "nope"', '$.type'))],
+  'query.unknown-type': [query('nope', {}, refused('parse-failed', 'unknown type "nope"', '$.type'))],
   'query.missing-args': [query('select', undefined, refused('parse-failed', "the key 'args' was not present", '$'))],
   'query.not-json': [
     raw('{', refused('invalid-json', /invalid json/i, '$')),
@@ -192,7 +192,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('select', { table: 'seen', columns: ['*'], where: { id: 2 } }, exactly([{ id: 2, name: 'ben' }])),
   ],
   'names.suggested': [
-    query('selct', {}, refused('parse-failed', 'unknown type : "selct", did you mean "select"?')),
+    query('selct', {}, refused('parse-failed', 'unknown type "selct", did you mean "select"?')),
     select({ table: 'thng' }, refused('not-exists', 'table "thng" does not exist, did you mean "thing"?')),
     select({ columns: ['nmae'] }, refused('not-exists', '"nmae" does not exist, did you mean "name"?')),
     select({ order_by: 'nmae' }, refused('not-exists', 'column "nmae" does not exist, did you mean "name"?')),
@@ -215,7 +215,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ),
     select({ columns: ['kind_idd'] }, noColumn('kind_idd', '$.args.columns[0]'), USER),
     select({ table: 'thng' }, refused('permission-denied', /is not allowed, did you mean "thing"\?$/), USER),
-    query('run_sq', {}, refused('parse-failed', 'unknown type : "run_sq"'), USER),
+    query('run_sq', {}, refused('parse-failed', 'unknown type "run_sq"'), USER),
   ],
   'select.columns': [
     select({ columns: ['name', 'id', 'm'], where: { id: 1 } }, exactly([{ name: 'Ann', id: 1, m: 1 }])),
@@ -471,13 +471,7 @@ export const rows = area('rows', {
   cases: CASES,
   pages: {
     'plugins/query/README.md': {
-      query: {
-        Rows: 'select.columns',
-        'Several queries': 'query.dry-run',
-        Tables: 'table.untracked',
-        Administration: 'role.no-table',
-      },
-      Rows: {
+      Operations: {
         '`select`': ['select.columns', 'select.limit-offset', 'order.several'],
       },
     },

@@ -650,7 +650,7 @@ function tenThousand(): Step {
 export const runSql = area('run-sql', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/metadata.md': {
       'SQL and metadata (admin)': {
         '`run_sql`': [
           'run_sql.rows',

@@ -48,7 +48,7 @@ const PROMISES = {
 } as const
 
 const PAGES = {
-  'core/http/README.md': {
+  'core/http/authentication.md': {
     Authentication: {
       '`X-Service-Admin-Secret` (or `X-Service-Access-Key`)': ['secret.admin', 'secret.acts'],
       '`X-Service-Gateway-Secret`': ['gateway.headers', 'gateway.default', 'gateway.mode'],

@@ -746,7 +746,7 @@ export const steps = area('steps', {
   promises: PROMISES,
   cases: CASES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/steps.md': {
       'Steps of a bulk': {
         '`as`': ['as.value', 'as.name'],
         '`expect`': ['expect.affected', 'expect.rows', 'expect.exists', 'expect.must-have'],

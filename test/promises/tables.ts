@@ -646,7 +646,7 @@ function versioned(version: unknown, type: string, args: unknown, expected: Expe
 export const tables = area('tables', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/metadata.md': {
       'Tables and relationships (admin)': {
         '`track_table` (`add_existing_table_or_view`)': [
           'track.effect',

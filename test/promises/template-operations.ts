@@ -663,7 +663,9 @@ export const templateOperations = area('template-operations', {
   start,
   pages: {
     'plugins/template/README.md': {
-      'Operations of `POST /v1/query`': { '`template_usage`': ['usage.calls', 'usage.admin'] },
+      'Operations of `POST /v1/query`': {
+        '`template_usage`': ['usage.calls', 'usage.admin'],
+      },
       Parameters: {
         '`select`': ['select.having', 'select.rank'],
         '`call`': 'call.arguments',
@@ -672,10 +674,12 @@ export const templateOperations = area('template-operations', {
         '`delete`': 'version.parameter',
         '`insert`, `update`, `delete`': 'returning.where',
         '`send_email`, `send_sms` ([notify](../notify/README.md))': 'message.fields',
-        '`attach_file` ([filestore](../filestore/README.md#files-in-transactions))': 'file.attach',
+        '`attach_file` ([filestore](../filestore/uploads.md#files-in-transactions))': 'file.attach',
         'operations of other plugins': ['plugin.lifted', 'plugin.schema'],
       },
-      Metrics: { '`rowhouse_template_duration_seconds`': 'metric.calls' },
+      Metrics: {
+        '`rowhouse_template_duration_seconds`': 'metric.calls',
+      },
     },
   },
 })

@@ -63,7 +63,7 @@ const PROMISES = {
 } as const
 
 const PAGES = {
-  'core/http/README.md': {
+  'core/http/authentication.md': {
     Authentication: {
       'An authenticator of a plugin': 'plugin.session',
       '`Authorization: Bearer <jwt>`, or the session cookie': ['token.session', 'token.cookie'],

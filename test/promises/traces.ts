@@ -326,7 +326,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Traced>>> = {
 }
 
 const PAGES = {
-  'core/http/README.md': {
+  'core/http/observability.md': {
     Traces: {
       '`POST /v1/query`': ['trace.request', 'trace.client', 'trace.errors'],
       '`compile`': 'trace.request',

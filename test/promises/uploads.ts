@@ -430,7 +430,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     t.ok((await rowsOf(server.databaseUrl, dead)).length > 0, 'the collector deletes them')
   },
   'unknown.upload': [randomUUID(), 'no-id', '..%2Fplace'].flatMap((id) => {
-    const missing = wrong(404, 'not_found', /^upload not found : /)
+    const missing = wrong(404, 'not_found', /^upload ".*" not found/)
     return [
       patch(`/v1/upload/${id}`, 0, 'x', missing),
       tus('HEAD', `/v1/upload/${id}`, {}, { status: 404 }),
@@ -470,7 +470,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Files>>> = {
     for (const as of [other, reader, { variables: user.variables! }]) {
       await takeAll(t, server, [
         tus('HEAD', path, {}, { status: 404 }, as),
-        patch(path, 0, 'x', wrong(404, 'not_found', `upload not found : ${idOf(path)}`), {}, as),
+        patch(path, 0, 'x', wrong(404, 'not_found', `upload "${idOf(path)}" not found`), {}, as),
         tus('DELETE', path, {}, { status: 404 }, as),
       ])
     }
@@ -630,8 +630,22 @@ export const uploads = area('uploads', {
     ),
   pages: {
     'plugins/filestore/README.md': {
-      filestore: { '`/v1/upload`': ['create.answer', 'patch.parts'] },
+      filestore: {
+        '`/v1/upload`': ['create.answer', 'patch.parts'],
+      },
+      Configuration: {
+        '`resumable.expireHours`': 'expiry.hours',
+        '`resumable.maxPerUser`': 'access.limit',
+      },
+    },
+    'plugins/filestore/uploads.md': {
       'Resumable uploads': {
+        '409': 'patch.offset',
+        '412': 'version.other',
+        '415': 'patch.type',
+        '423': 'lock.taken-over',
+        '429': 'access.limit',
+        '460': 'checksum.match',
         '`file_id`': 'metadata.file-id',
         '`content_type`, or `filetype`': 'metadata.type',
         '`replace`': ['metadata.replace', 'create.exists'],
@@ -639,18 +653,8 @@ export const uploads = area('uploads', {
         'other keys, such as `filename`': 'metadata.other',
         '400, 403, 413': ['create.length', 'access.create', 'patch.too-long', 'metadata.wrong'],
         '404, 410': ['unknown.upload', 'access.owner', 'expiry.gone'],
-        409: 'patch.offset',
-        412: 'version.other',
-        415: 'patch.type',
-        423: 'lock.taken-over',
-        429: 'access.limit',
-        460: 'checksum.match',
         'Pages of another origin must be listed in `http.cors.origins`.': ['cors.exposed', 'access.site'],
         'The length must be known at the beginning.': ['create.length', 'create.unsupported'],
-      },
-      Configuration: {
-        '`resumable.expireHours`': 'expiry.hours',
-        '`resumable.maxPerUser`': 'access.limit',
       },
     },
   },

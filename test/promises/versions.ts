@@ -585,10 +585,8 @@ export const versions = area('versions', {
   promises: PROMISES,
   cases: CASES,
   pages: {
-    'plugins/query/README.md': {
+    'plugins/query/writes.md': {
       'Row versions': {
-        'If two users edit the same row, the second one must not overwrite the changes of the first.':
-          'write.must-not-overwrite',
         'Its `where` must equal the primary key and no more.': 'write.must-equal-key',
       },
     },

@@ -556,8 +556,8 @@ function open(objects: readonly object[], expected: Expected, headers: Readonly<
 export const writePermissions = area('write-permissions', {
   promises: PROMISES,
   pages: {
-    'plugins/query/README.md': {
-      'Permissions (admin)': {
+    'plugins/query/permissions.md': {
+      Permissions: {
         insert: ['insert.check', 'insert.columns-default', 'insert.preset', 'upsert.allow', 'backend.hidden'],
         update: ['update.columns', 'update.filter', 'update.check', 'update.preset', 'backend.update-delete'],
         delete: ['delete.filter', 'backend.update-delete'],

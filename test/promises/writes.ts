@@ -605,7 +605,7 @@ export const writes = area('writes', {
   cases: CASES,
   pages: {
     'plugins/query/README.md': {
-      Rows: {
+      Operations: {
         '`insert`': ['insert.affected', 'insert.default', 'conflict.update'],
         '`update`': ['update.set', 'update.inc', 'update.mul', 'update.default'],
         '`delete`': ['delete.where', 'delete.returning'],

@@ -115,7 +115,7 @@ export class UploadRecords {
   }
 }
 
-export const unknownUpload = (id: string): ServiceError => serviceError('not-found', `upload not found : ${id}`)
+export const unknownUpload = (id: string): ServiceError => serviceError('not-found', `upload "${id}" not found`)
 export const locked = (message: string): ServiceError => serviceError('locked', message, '$', { retryAfter: 1 })
 export const takenOver = (): ServiceError => locked('another request has taken over this upload')
 const gone = (message: string) => serviceError('gone', message)

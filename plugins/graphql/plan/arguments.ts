@@ -183,8 +183,8 @@ export class Arguments {
   page(args: Args, table: Table, path: string): Page {
     const given = (name: string) => (isAbsent(args[name]) ? undefined : args[name])
     const [first, last, after, before] = ['first', 'last', 'after', 'before'].map(given)
-    if (first && last) throw invalid('"first" and "last" are not allowed at once', path)
-    if (after && before) throw invalid('"after" and "before" are not allowed at once', path)
+    if (first && last) throw invalid('"first" and "last" cannot be used together', path)
+    if (after && before) throw invalid('"after" and "before" cannot be used together', path)
     const { where, orderBy, distinctOn } = this.rows(args, table, path)
     // The order must start with the columns of distinct_on, not with the primary key.
     const sorted =

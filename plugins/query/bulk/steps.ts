@@ -305,11 +305,11 @@ const TEXTS = ['string', 'array', 'integer', 'number']
 /** Returns the value for a place. @throws ServiceError 400 if the place does not take it */
 export function valueForPlace(value: Json, { use, path, compared }: Place): Json {
   if (value === null && compared) {
-    throw parseFailed('the value is null, and a condition must have one', path)
+    throw parseFailed('the value is null, but a condition needs a value', path)
   }
-  if (value === null && use === 'count') throw parseFailed('the value is null, and a whole number is expected', path)
+  if (value === null && use === 'count') throw parseFailed('the value is null; expecting a whole number', path)
   if (compared && use === 'list' && Array.isArray(value) && value.includes(null)) {
-    throw parseFailed('the list has a null, and a condition must have values', path)
+    throw parseFailed('the list contains null, but a condition needs values', path)
   }
   if (use !== 'rows') return use === 'text' ? textFor(value) : value
   const rows = Array.isArray(value) ? value : [value]

@@ -447,7 +447,10 @@ function planExpected(
     throw unexpectedPayload(`the rows of "${table.name}" have no versions`, `${PATH}.expect`)
   }
   if (!isPrimaryKey(where, table)) {
-    throw unexpectedPayload('with an expected version, where must equal the primary key and no more', `${PATH}.where`)
+    throw unexpectedPayload(
+      'with an expected version, where must equal the primary key and nothing else',
+      `${PATH}.where`,
+    )
   }
   if (expect.version === null || column === undefined) return undefined
   return { column, to: { kind: 'value', slot: expect.version, type: TEXT, path: `${PATH}.expect.version` } }

@@ -50,7 +50,7 @@ export function checkFields(fields: object, from: string | undefined): void {
   if (names.has('national') && !names.has('to') && !names.has('number') && !names.has('countryCode')) {
     throw new Error('"fields" contains {national} without {countryCode}')
   }
-  if (names.has('from') && from === undefined) throw new Error('"fields" contains {from}, and "from" is not set')
+  if (names.has('from') && from === undefined) throw new Error('"fields" contains {from}, but "from" is not set')
 }
 
 /**

@@ -26,7 +26,7 @@ export const FAULTS = {
   },
   'file early': {
     what: 'forgets an upload before it is a file',
-    shows: /pending upload not found/,
+    shows: /has no pending upload/,
     plugin: 'filestore',
     code: ['attach.js', /(pending\.take\(id, owner), inner\.transaction/, '$1'],
   },

@@ -70,7 +70,7 @@ function fieldsText(fields: Fields, indent: string): string {
 
 function nameOf(name: string): string {
   if (/^[A-Za-z_]\w*$/.test(name)) return name
-  throw new Error(`GraphQL cannot have the name ${JSON.stringify(name)}`)
+  throw new Error(`the name ${JSON.stringify(name)} is not valid in GraphQL`)
 }
 
 /** Writes a condition with the operators of GraphQL. */

@@ -53,7 +53,7 @@ export function readView({ where, sort, columns }: Readonly<Record<string, strin
       value = undefined
     }
     if (value !== undefined && isRight(value)) return value
-    throw new Error(`the part "${name}" of the address is not right`)
+    throw new Error(`the part "${name}" of the address is not valid`)
   }
   const isList = (value: Json, isMember: (member: Json) => boolean) => Array.isArray(value) && value.every(isMember)
   const isText = (value: Json) => typeof value === 'string'
