@@ -107,7 +107,7 @@ export function related(model: Model, relation: Relation, row: Row, caller: Call
  * Whether the caller may know that two rows belong together: an inherited role sees the cells that join them, or a role that it
  * inherits from sees both rows, and may know it.
  */
-function linked(model: Model, relation: Relation, row: Row, other: Row, caller: Caller): boolean {
+export function linked(model: Model, relation: Relation, row: Row, other: Row, caller: Caller): boolean {
   const remote = model[relation.table] as TableModel
   const table = Object.values(model).find(({ relations }) => Object.values(relations).includes(relation)) as TableModel
   const isHidden = (of: TableModel, each: Row, column: string) => {

@@ -1,4 +1,5 @@
 import {
+  linked,
   type Caller,
   checkNames,
   evaluate,
@@ -295,7 +296,12 @@ export function updateRelated(model: Model, table: TableModel, request: UpdateRe
   const remote = remoteOf(model, relation, caller)
   const changed = change(model, table, request, caller)
   const isTheirs = (row: Row) =>
-    changed.some((outer) => outer[relation.local] !== null && outer[relation.local] === row[relation.remote])
+    changed.some(
+      (outer) =>
+        outer[relation.local] !== null &&
+        outer[relation.local] === row[relation.remote] &&
+        (caller.role === 'admin' || linked(model, relation, outer, row, caller)),
+    )
   let affected = changed.length
   if (related.delete) affected += remove(model, remote, related.delete.where, [], caller, isTheirs).affected_rows
   if (related.update) {
