@@ -3,6 +3,7 @@ import type { Answer, KeptAnswer } from '../answer.js'
 import { type ServiceError, serviceError } from '../errors.js'
 import { type KeyedRequest, ownerOf, sha256 } from '../request-headers.js'
 import type { Infer, Schema } from '../json/schema.js'
+import { Periodic } from '../queue/periodic.js'
 import { SharedCache } from './shared-cache.js'
 import type { Data } from './data.js'
 import type { Call } from './operations.js'
@@ -55,17 +56,13 @@ export function createOnce(
   processes: number,
 ): Once {
   const quota = createQuota(maxCallerBytes, processes)
-  let closed = false
-  let timer: NodeJS.Timeout | undefined
-  let pruning: Promise<void> | undefined
-
-  async function prune(): Promise<void> {
-    try {
-      while (!closed && (await query(PRUNE)).length === BATCH) {}
-    } catch (error) {
-      log.debug({ err: error }, 'old answers could not be deleted; will retry')
-    }
-  }
+  const pruning = new Periodic(
+    PRUNE_MS,
+    async (signal) => {
+      while (!signal.aborted && (await query(PRUNE)).length === BATCH) {}
+    },
+    (error) => log.debug({ err: error }, 'could not delete old answers; will retry'),
+  )
 
   async function keep<A extends Answer>(
     keyed: KeyedRequest,
@@ -110,17 +107,8 @@ export function createOnce(
     async isKept({ keyed, session }) {
       return keyed !== undefined && (await query(FIND, [ownerOf(session), keyed.key])).length > 0
     },
-    startPruning() {
-      timer = setInterval(() => {
-        pruning ??= prune().finally(() => (pruning = undefined))
-      }, PRUNE_MS)
-      timer.unref()
-    },
-    async close() {
-      closed = true
-      clearInterval(timer)
-      await pruning
-    },
+    startPruning: () => void pruning.start(),
+    close: () => pruning.stop(),
   }
 }
 

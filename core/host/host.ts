@@ -12,6 +12,7 @@ import { createRouter, tooLate } from '../http/router.js'
 import type { Authenticator } from '../http/admission.js'
 import { Counter, createGauge, Histogram } from '../observe/metrics.js'
 import type { Siblings } from '../processes/siblings.js'
+import { Periodic } from '../queue/periodic.js'
 import type { Session } from '../session.js'
 import { unknownKey } from './check-shape.js'
 import type { Hook } from './lifecycle.js'
@@ -117,6 +118,16 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     },
     dataDir: shared.dataDir,
     background: shared.background,
+    every(what, ms, task) {
+      untilStarted('periodic work')
+      const periodic = new Periodic(ms, task, (err) => log.warn({ err }, `could not ${what}; will retry`))
+      if (shared.background) {
+        if (shared.stage === 'ready') periodic.start()
+        else shared.hooks.ready.push({ owner, run: () => void periodic.start() })
+      }
+      shared.hooks.close.push({ owner, run: () => periodic.stop() })
+      return periodic
+    },
     inOneProcess: <A, R>(what: string, run: (args: A) => R | Promise<R>) => {
       inSetup('what one process does')
       return inFirst(shared.siblings, `${name} ${what}`, run)

@@ -12,6 +12,7 @@ import type { ServiceError } from '../errors.js'
 import type { Handler, HandlerRoute } from '../http/exchange.js'
 import type { Authenticator } from '../http/admission.js'
 import type { Across, Collect } from '../observe/metrics.js'
+import type { Periodic } from '../queue/periodic.js'
 import type { Infer, Schema } from '../json/schema.js'
 import type { Session } from '../session.js'
 
@@ -220,6 +221,14 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * has expired. Of several processes of one server, one does.
    */
   readonly background: boolean
+  /**
+   * Runs such work at intervals from the end of the start on, in that process. It never runs twice at the same time, and a
+   * failure is logged. That the database is a standby is no failure. The server aborts the signal when it closes, and waits for
+   * two seconds at most.
+   * @param what for the log, as in `could not delete old entries; will retry`
+   * @returns `run` starts it at once, or once more after the run in progress
+   */
+  every(what: string, ms: number, task: (signal: AbortSignal) => Promise<void>): Pick<Periodic, 'run' | 'stop'>
   /**
    * Returns a function that calls `run` in one process of this server, whichever process calls it: for what is in the memory of a
    * process, such as a task that is running. Arguments and results are copied between processes.

@@ -1,7 +1,6 @@
 import type { Host } from 'rowhouse'
 import type { FilestoreConfig } from './config.js'
 import type { Files } from './files.js'
-import { type Periodic, runEvery } from './periodic.js'
 
 const BATCH = 100
 
@@ -10,7 +9,7 @@ export function startCollector(
   host: Host,
   files: Files,
   { everySeconds, graceSeconds }: FilestoreConfig['collect'],
-): Periodic {
+): void {
   const log = host.use('log')
   const collected = host.metric.counter('collected_total', 'blobs deleted because no file used them')
 
@@ -32,7 +31,5 @@ export function startCollector(
     if (failed.length > 1) log.warn({ blobs: failed.length }, 'several blobs could not be deleted; will retry')
   }
 
-  return runEvery(everySeconds * 1000, collect, (error) =>
-    log.warn({ err: error }, 'unused blobs could not be collected; will retry'),
-  )
+  host.every('collect unused blobs', everySeconds * 1000, collect)
 }

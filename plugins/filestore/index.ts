@@ -53,11 +53,8 @@ export default definePlugin({
     const checks = checkFiles(host, options)
     host.operation('check_files', checks.operation)
     host.onClose(() => checks.stop())
-    const collector = host.background ? startCollector(host, files, options.collect) : undefined
-    host.onClose(async () => {
-      hook?.close()
-      await collector?.stop()
-    })
+    startCollector(host, files, options.collect)
+    host.onClose(() => hook?.close())
     // The server stays ready: stored files, and what needs no files, still work.
     host.health('store', async () => {
       const problem = (await host.providerProblem('storage')) ?? health.problem
@@ -67,8 +64,7 @@ export default definePlugin({
     host.onReady(() => {
       if (host.background) void warnOfProblem(host)
     })
-    const scrub = startScrub(host, options.scrub)
-    host.onClose(() => scrub.stop())
+    startScrub(host, options.scrub)
     return filestoreService(components)
   },
 })

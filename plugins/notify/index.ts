@@ -10,7 +10,6 @@ import { Outbox } from './outbox.js'
 import { addOutboxMetrics } from './outbox-metrics.js'
 import { readEmail, readSms, readTemplateEmail } from './payload.js'
 import { ProviderChain } from './provider-chain.js'
-import { startPruning } from './prune.js'
 import { sendRoutes } from './routes.js'
 import { migrations } from './schema.js'
 import { Sending } from './sending.js'
@@ -87,8 +86,9 @@ export default definePlugin({
       if (options.queue.concurrency === 0)
         host.use('log').info('queued messages are left to other servers (queue.concurrency)')
       for (const worker of Object.values(workers)) worker.start()
-      const endPruning = startPruning(host, outbox, options.keepDays)
-      host.onClose(endPruning)
+    })
+    host.every('delete old messages', PRUNE_MS, async (signal) => {
+      while (!signal.aborted && (await outbox.prune(options.keepDays))) {}
     })
     host.onDrain(async () => {
       await Promise.all(Object.values(workers).map((worker) => worker.stop()))
@@ -103,6 +103,8 @@ export default definePlugin({
   },
 })
 
+/** Interval between two deletions of old messages. */
+const PRUNE_MS = 60_000
 /** Maximum time to read a file of the filestore. */
 const READ_MS = 30_000
 

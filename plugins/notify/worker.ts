@@ -1,4 +1,5 @@
-import { type Host, ServiceError, type Services } from 'rowhouse'
+import type { Host, Services } from 'rowhouse'
+import type { Periodic } from 'rowhouse/queue'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
 import type { ClaimedMessage } from './message.js'
@@ -23,39 +24,27 @@ interface WorkerComponents {
 export class Worker {
   private readonly log: Services['log']
   private readonly active = new Set<Promise<void>>()
-  private timer: NodeJS.Timeout | undefined
-  private polling: Promise<void> | undefined
-  private mayHaveMore = false
-  private stopped = false
+  private polling: Pick<Periodic, 'run' | 'stop'> | undefined
 
   constructor(private readonly components: WorkerComponents) {
     this.log = components.host.use('log')
   }
 
   start(): void {
-    this.timer = setInterval(() => this.wake(), this.components.config.queue.pollMs).unref()
+    const { host, config } = this.components
+    if (config.queue.concurrency === 0) return
+    this.polling = host.every('read the outbox', config.queue.pollMs, () => this.poll())
     this.wake()
   }
 
   /** Checks the outbox for due messages. */
   wake(): void {
-    this.mayHaveMore = true
-    const { host, config } = this.components
-    if (this.stopped || !host.background || config.queue.concurrency === 0) return
-    this.polling ??= this.poll()
-      .catch((error: unknown) => {
-        // A standby has no messages to send.
-        if (error instanceof ServiceError && error.code === 'read-only') return
-        this.log.warn({ err: error }, 'the outbox could not be read; will retry')
-      })
-      .finally(() => (this.polling = undefined))
+    this.polling?.run()
   }
 
   /** Stops claiming messages. Resolves when all deliveries have ended or were aborted. */
   async stop(): Promise<void> {
-    this.stopped = true
-    clearInterval(this.timer)
-    await this.polling
+    await this.polling?.stop(STOP_MS)
     const timer = setTimeout(() => this.components.delivery.abortAll(), STOP_MS)
     await Promise.all(this.active)
     clearTimeout(timer)
@@ -63,16 +52,12 @@ export class Worker {
 
   private async poll(): Promise<void> {
     const { config, outbox, chain } = this.components
-    while (this.mayHaveMore && !this.stopped) {
-      this.mayHaveMore = false
-      const free = config.queue.concurrency - this.active.size
-      // Each delivery that ends wakes the worker again.
-      if (free === 0) return
-      const since = performance.now()
-      const claimed = await outbox.claim(chain.channel, free, config.queue.leaseSeconds, chain.first ?? null)
-      for (const row of claimed) this.deliver(row, since)
-      if (claimed.length === free) this.mayHaveMore = true
-    }
+    const free = config.queue.concurrency - this.active.size
+    // Each delivery that ends wakes the worker again.
+    if (free === 0) return
+    const since = performance.now()
+    const claimed = await outbox.claim(chain.channel, free, config.queue.leaseSeconds, chain.first ?? null)
+    for (const row of claimed) this.deliver(row, since)
   }
 
   private deliver(row: ClaimedMessage, since: number): void {

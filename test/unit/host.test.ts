@@ -2,6 +2,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { Registry as Operations } from '../../core/data/registry.js'
+import { serviceError } from '../../core/errors.js'
 import { createHost, createShared } from '../../core/host/host.js'
 import { pluginToBlame } from '../../core/host/blame.js'
 import { closeHooks, runHooks, runStep } from '../../core/host/lifecycle.js'
@@ -358,4 +359,67 @@ t.test('a missing provider is told from a wrong name, and both say what is confi
     code: 'no-default',
     message: 'no default email provider is configured (none is); set providers.email.default',
   })
+})
+
+t.test(
+  'work at intervals begins at the end of the start, is never done twice at once, and ends with the server',
+  async (t) => {
+    const all = shared()
+    const host = createHost({ name: 'busy' }, all)
+    const ends: (() => void)[] = []
+    let runs = 0
+    const work = host.every('do its work', 60_000, async (signal) => {
+      runs++
+      await new Promise<void>((resolve) => {
+        ends.push(resolve)
+        signal.addEventListener('abort', () => resolve())
+      })
+    })
+
+    work.run()
+    t.equal(runs, 0, 'not before the start')
+    await runHooks(all.hooks.ready, 'ready', 1000)
+    work.run()
+    work.run()
+    work.run()
+    t.equal(runs, 1)
+    ends.shift()?.()
+    await new Promise(setImmediate)
+    t.equal(runs, 2, 'once more, because it was asked for in between')
+    await closeHooks(all.hooks.close, 10_000)
+    work.run()
+    t.equal(runs, 2, 'the close aborts it, and it is not done again')
+  },
+)
+
+t.test('work at intervals is done in one process, and survives a failure and a standby', async (t) => {
+  const warnings: string[] = []
+  const own = { ...log, child: () => ({ warn: (_: object, text: string) => warnings.push(text) }) } as never
+  const first = { ...shared(), log: own }
+  const failures = [new Error('boom'), serviceError('read-only', 'this is a standby')]
+  const done: string[] = []
+  const alive = setInterval(() => {}, 1000)
+  await new Promise<void>((resolve) => {
+    createHost({ name: 'busy' }, first).every('do its work', 1, async () => {
+      const failure = failures.shift()
+      done.push(failure?.message ?? 'done')
+      if (failure) throw failure
+      resolve()
+    })
+    void runHooks(first.hooks.ready, 'ready', 1000)
+  })
+  clearInterval(alive)
+  await closeHooks(first.hooks.close, 10_000)
+  t.same(done.slice(0, 3), ['boom', 'this is a standby', 'done'])
+  t.same(warnings, ['could not do its work; will retry'])
+
+  const second = { ...shared(), background: false }
+  const idle = createHost({ name: 'busy' }, second).every(
+    'do its work',
+    1,
+    async () => void t.fail('of another process'),
+  )
+  await runHooks(second.hooks.ready, 'ready', 1000)
+  idle.run()
+  await closeHooks(second.hooks.close, 10_000)
 })

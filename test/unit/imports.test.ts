@@ -23,7 +23,7 @@ interface Wall {
   readonly types?: 'too'
 }
 
-const PUBLIC = /^rowhouse(\/(plan|sentence))?$/
+const PUBLIC = /^rowhouse(\/(plan|queue|sentence))?$/
 const OURS = /^(core|plugins|providers|test|bench)\//
 const LIBRARY = /^(?!(core|plugins|providers|test|bench)\/)/
 
@@ -103,7 +103,7 @@ const FLOORS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['metadata'],
     ['db'],
     ['observe'],
-    ['processes'],
+    ['processes', 'queue'],
     ['compile', 'long'],
     ['sql'],
     ['plan'],

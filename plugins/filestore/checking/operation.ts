@@ -1,6 +1,6 @@
 import { type Host, type Operation, serviceError } from 'rowhouse'
+import { untilEnded } from 'rowhouse/queue'
 import type { FilestoreConfig } from '../config.js'
-import { untilEnded } from '../periodic.js'
 import { compare } from './compare.js'
 import { resultOf } from './report.js'
 

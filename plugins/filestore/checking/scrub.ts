@@ -12,31 +12,21 @@ const MIN_IDLE_MS = 50
 const DAY_MS = 86_400_000
 
 /** Verifies stored files slowly in the background, those verified longest ago first, and reports damage. */
-export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreConfig['scrub']) {
+export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreConfig['scrub']): void {
   const log = host.use('log')
   const results = new CheckResults(host.use('data'))
   const verifications = host.metric.counter('verified_total', 'stored files read back and compared with their SHA-256')
   const gauge = host.metric.gauge('damaged', 'stored files known to be damaged')
-  const stopping = new AbortController()
-  const { signal } = stopping
-  const sleep = (ms: number) => wait(ms, undefined, { signal, ref: false })
-  const pause = (bytes: number) => sleep((bytes / bytesPerSecond) * 1000)
   const idleMs = Math.min(MAX_IDLE_MS, Math.max(MIN_IDLE_MS, (everyDays * DAY_MS) / 100))
 
-  async function scrub(): Promise<void> {
-    while (!signal.aborted) {
-      await sleep(idleMs)
-      try {
-        while (await scrubOne());
-        await countDamaged()
-      } catch (error) {
-        if (!signal.aborted) log.warn({ err: error }, 'stored files could not be verified; will retry')
-      }
-    }
+  async function scrub(signal: AbortSignal): Promise<void> {
+    while (await scrubOne(signal));
+    await countDamaged()
   }
 
   /** @returns false when no file is due */
-  async function scrubOne(): Promise<boolean> {
+  async function scrubOne(signal: AbortSignal): Promise<boolean> {
+    const pause = (bytes: number) => wait((bytes / bytesPerSecond) * 1000, undefined, { signal, ref: false })
     const written = await results.claim(everyDays, bytesPerSecond)
     if (!written) return false
     const { blob, provider } = written
@@ -68,11 +58,5 @@ export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreC
     const count = await countDamaged().catch(() => 0)
     if (count > 0) return `damaged files: ${count}; rowhouse fsck lists them`
   })
-  const running = bytesPerSecond > 0 && host.background ? scrub().catch(() => {}) : Promise.resolve()
-  return {
-    async stop() {
-      stopping.abort()
-      await running
-    },
-  }
+  if (bytesPerSecond > 0) host.every('verify stored files', idleMs, scrub)
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Call, Services, ServiceError } from 'rowhouse'
+import { Periodic } from 'rowhouse/queue'
 import type { Caller } from '../caller.js'
-import { runEvery } from '../periodic.js'
 import { locked, takenOver, type Upload, type UploadRecords } from './records.js'
 
 /** Maximum time to wait for the previous request, which may be storing the file. */
@@ -42,11 +42,11 @@ export class UploadLocks {
     private readonly records: UploadRecords,
     log: Services['log'],
   ) {
-    this.renewal = runEvery(
+    this.renewal = new Periodic(
       RENEW_MS,
       () => this.renew(),
       (error) => log.warn({ err: error }, 'the locks of uploads could not be renewed; will retry'),
-    )
+    ).start()
   }
 
   /**
