@@ -31,7 +31,7 @@ export function errorBody({ status, code, message, path, internal }: ServiceErro
   const more = typeof internal === 'object' && internal !== null && 'detail' in internal ? internal : {}
   if (status === 500 && code === 'unexpected' && internal === undefined) return FALLBACK
   if (BODY_CODES.has(code)) return { code: 'invalid_payload', message: `Error in ${path}: ${message}` }
-  return { code: code.replaceAll('-', '_'), message, ...more }
+  return { code: code === 'idempotency-in-progress' ? 'in_progress' : code.replaceAll('-', '_'), message, ...more }
 }
 /** Codes of core errors about the body of a request. */
 const BODY_CODES: ReadonlySet<string> = new Set(['invalid-json', 'parse-failed', 'unexpected-payload'])

@@ -51,7 +51,7 @@ export default definePlugin({
     const suppression = new Suppression(data)
     const templates = new MailTemplates(data)
     const chains = { email: new ProviderChain(host, 'email', options), sms: new ProviderChain(host, 'sms', options) }
-    const components = { host, config: options, outbox, suppression, chains }
+    const components = { host, data, config: options, outbox, suppression, chains }
     const delivery = new Delivery(components)
     const workers = {
       email: new Worker({ ...components, delivery, chain: chains.email }),

@@ -48,7 +48,7 @@ export function sendOperations(
       // Checks permissions on the outbox like those on any table.
       await operations.run(insertOf(messages), { ...call, format: 'json' }).catch(throwAtArgs)
     } else {
-      await outbox.put(messages, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
+      await outbox.put(messages, 'queue', [], config.queue.leaseSeconds, call.transaction)
     }
   }
   /**

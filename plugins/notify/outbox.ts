@@ -29,14 +29,6 @@ const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider, o.r
   (select pg_catalog.json_agg(pg_catalog.json_build_object('filename', filename, 'content_type', content_type, 'content', pg_catalog.encode(content, 'base64'))
     order by position) from svc_catalog.svc_outbox_attachment a where a.message_id = o.id) as attachments`
 
-/** A request with an `Idempotency-Key`. */
-export interface IdempotentRequest {
-  readonly caller: string
-  readonly key: string
-  /** Hash of the request. */
-  readonly hash: Buffer
-}
-
 /** The messages of a channel in one state. */
 export interface Backlog {
   readonly channel: Channel
@@ -90,17 +82,14 @@ export class Outbox {
   /**
    * Stores messages, all or none, before any of them is sent. Messages of mode `sync` are claimed in the same statement: the
    * caller delivers them, and no other process does until the lease ends.
-   * @param request nothing is stored if its key was used before
-   * @returns the messages; undefined when the key was used before
    */
   async put(
     messages: readonly NewMessage[],
     mode: 'queue' | 'sync',
     attachments: readonly Attachment[],
     leaseSeconds: number,
-    request?: IdempotentRequest,
     transaction?: Transaction,
-  ): Promise<readonly ClaimedMessage[] | undefined> {
+  ): Promise<readonly ClaimedMessage[]> {
     const rows = messages.map((message) => ({ ...message, mode }))
     const files = attachments.map(({ filename, contentType, content }, position) => ({
       position,
@@ -108,23 +97,8 @@ export class Outbox {
       content_type: contentType,
       content: content.toString('base64'),
     }))
-    const values: unknown[] = [JSON.stringify(rows), JSON.stringify(files), leaseSeconds]
-    const ids = messages.map(({ id }) => id)
-    if (request) values.push(request.caller, request.key, request.hash, ids)
-    const stored = await this.data.query(request ? PUT_ONCE : PUT, values, transaction)
-    return stored.length > 0 ? rows.map((row) => ({ ...NEW, ...row, attachments })) : undefined
-  }
-
-  /** Returns the hash and the messages of an earlier request with that key. */
-  async findRequest({
-    caller,
-    key,
-  }: IdempotentRequest): Promise<{ readonly hash: Buffer; readonly messages: readonly string[] } | undefined> {
-    const [found] = await this.data.query<{ request_hash: Buffer; messages: string[] }>(
-      'select request_hash, messages::text[] from svc_catalog.svc_idempotency where caller = $1 and key = $2 and expires_at >= pg_catalog.now()',
-      [caller, key],
-    )
-    return found && { hash: found.request_hash, messages: found.messages }
+    await this.data.query(PUT, [JSON.stringify(rows), JSON.stringify(files), leaseSeconds], transaction)
+    return rows.map((row) => ({ ...NEW, ...row, attachments }))
   }
 
   /**
@@ -253,18 +227,14 @@ export class Outbox {
     )
   }
 
-  /** Deletes up to 1,000 old messages and expired keys. @returns whether there may be more */
+  /** Deletes up to 1,000 old messages. @returns whether there may be more */
   async prune(keepDays: number): Promise<boolean> {
     const deleted = await this.data.query(
       `delete from ${TABLE} where id in (select id from ${TABLE} where state not in ('queued', 'sending')
          and created_at < pg_catalog.now() - pg_catalog.make_interval(days => $1) order by created_at limit 1000) returning 1`,
       [keepDays],
     )
-    const expired = await this.data.query(
-      `delete from svc_catalog.svc_idempotency where (caller, key) in (select caller, key from svc_catalog.svc_idempotency
-         where expires_at < pg_catalog.now() limit 1000) returning 1`,
-    )
-    return deleted.length === 1000 || expired.length === 1000
+    return deleted.length === 1000
   }
 }
 
@@ -299,14 +269,6 @@ const ATTACHMENTS = `insert into svc_catalog.svc_outbox_attachment (message_id, 
   select m.id, a.position, a.filename, a.content_type, pg_catalog.decode(a.content, 'base64') from m,
   pg_catalog.json_to_recordset($2::json) as a (position int, filename text, content_type text, content text)`
 const PUT = `with m as (${MESSAGES} returning id), a as (${ATTACHMENTS}) select 1 from m`
-/** An expired key may be used again. */
-const PUT_ONCE = `with o as (
-    insert into svc_catalog.svc_idempotency as i (caller, key, request_hash, messages, expires_at)
-    values ($4, $5, $6, $7::uuid[], pg_catalog.now() + interval '24 hours')
-    on conflict (caller, key) do update set request_hash = excluded.request_hash, messages = excluded.messages,
-      expires_at = excluded.expires_at where i.expires_at < pg_catalog.now()
-    returning 1),
-  m as (${MESSAGES} where exists (select from o) returning id), a as (${ATTACHMENTS}) select 1 from m`
 
 const CLAIM = `with due as (
     select id, state = 'sending' as lost from ${TABLE}

@@ -1,5 +1,5 @@
 import type { Context } from 'koa'
-import { assertSameOrigin, type Host, isAdmin, type Json, readJson, serviceError, USER_ID } from 'rowhouse'
+import { assertSameOrigin, callOf, type Host, isAdmin, type Json, readJson, serviceError } from 'rowhouse'
 import type { NotifyConfig } from './config.js'
 import { invalidPayload, missingKey, notFound, unauthorized } from './errors.js'
 import { Fields } from './fields.js'
@@ -34,12 +34,9 @@ export function sendRoutes(components: RouteComponents): void {
   const { router } = host
   const route = (read: (body: Json) => Payload) => async (ctx: Context) => {
     adminOnly(ctx)
-    const payload = read(await readJson(ctx))
-    const key = ctx.get('Idempotency-Key')
-    if (key !== '' && !/^[!-~]{1,255}$/.test(key))
-      throw invalidPayload('expecting up to 255 visible ASCII characters', '$.Idempotency-Key')
-    const caller = ctx.state.session.variables.get(USER_ID) ?? ''
-    const { ids, response } = await sending.send(payload, key === '' ? undefined : { caller, key })
+    const call = callOf(ctx)
+    if (call.dryRun) throw serviceError('not-supported', 'a message cannot be sent as a dry run', '$.headers.Prefer')
+    const { ids, response } = await sending.send(read(await readJson(ctx)), call)
     ctx.set('Location', `/v1/send/${ids[0]}`)
     ctx.body = response
   }
@@ -49,7 +46,7 @@ export function sendRoutes(components: RouteComponents): void {
     '/v1/send/sms': readSms,
   }
   for (const [path, read] of Object.entries(sends)) {
-    host.idempotent(path)
+    host.idempotent(path, { by: 'server' })
     router.post(path, route(read))
   }
 

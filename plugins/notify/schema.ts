@@ -223,4 +223,11 @@ begin
 end $$;
 `,
   },
+  {
+    id: '004-one-key-store',
+    sql: `
+-- The server keeps what belongs to an Idempotency-Key, in svc_kept_answer.
+drop table svc_catalog.svc_idempotency;
+`,
+  },
 ]

@@ -1,9 +1,11 @@
-import { createHash } from 'node:crypto'
 import {
   type Attachment,
+  type Call,
+  type Data,
   type EmailSender,
   type ErrorCode,
   ERRORS,
+  jsonAnswer,
   type Mail,
   type Receipt,
   type ServiceError,
@@ -13,11 +15,11 @@ import {
 import type { AttachmentSource } from './attachments.js'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
-import { type DeliveryProblem, invalidPayload, noTemplates } from './errors.js'
+import { type DeliveryProblem, invalidPayload, noTemplates, notFound } from './errors.js'
 import { domainOf } from './mailbox.js'
-import { type Channel, channelOf, type NewMessage, providerMessage } from './message.js'
+import { type Channel, channelOf, type ClaimedMessage, type NewMessage, providerMessage } from './message.js'
 import type { MessageRecord } from './message-list.js'
-import type { IdempotentRequest, Outbox } from './outbox.js'
+import type { Outbox } from './outbox.js'
 import type { Payload } from './payload.js'
 import { maySendFrom, type ProviderChain } from './provider-chain.js'
 import type { Worker } from './worker.js'
@@ -36,6 +38,7 @@ interface Failure extends DeliveryProblem {
 }
 
 interface SendingComponents {
+  readonly data: Pick<Data, 'isKept' | 'once'>
   readonly outbox: Outbox
   readonly delivery: Delivery
   readonly workers: Readonly<Record<Channel, Worker>>
@@ -55,35 +58,35 @@ export class Sending {
   constructor(private readonly components: SendingComponents) {}
 
   /**
-   * @param idempotency the caller's `Idempotency-Key`, if there is one
+   * @param call of a request, which may have an `Idempotency-Key`: what is kept for it is the ids, and the answer is what has
+   *   become of the messages
    * @returns the ids of the messages, and the answer for the caller
    * @throws ServiceError as documented for the API
    */
   async send(
     payload: Payload,
-    idempotency?: Pick<IdempotentRequest, 'caller' | 'key'>,
+    call?: Call,
   ): Promise<{ readonly ids: readonly string[]; readonly response: SendResponse }> {
-    const { outbox, workers, delivery, config } = this.components
-    const request = idempotency && { ...idempotency, hash: hashOf(payload) }
-    // Checked first, because a repeated request no longer needs the provider, template or files.
-    const earlier = request && (await this.earlierMessages(request))
-    if (earlier) return { ids: earlier, response: await this.storedResponse(earlier, payload) }
-    const messages = await this.prepare(payload.messages)
-    const attachments = await this.readAttachments(payload.attachments)
-    await this.checkProviders(messages, attachments)
-    const mode = payload.queue ? 'queue' : 'sync'
-    const since = performance.now()
-    const stored = await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request)
-    if (!stored) {
-      const concurrent = await this.earlierMessages(request as IdempotentRequest)
-      if (concurrent) return { ids: concurrent, response: await this.storedResponse(concurrent, payload) }
-      throw inProgress()
+    const { data, outbox, workers, delivery, config } = this.components
+    const { messages, queue } = payload
+    const own = messages.map(({ id }) => id)
+    // Outside of the transaction, because it may take long. A repeated request no longer needs the provider, template or files.
+    let ready = call && (await data.isKept(call)) ? undefined : await this.ready(payload)
+    let stored: readonly ClaimedMessage[] = []
+    const store = async ({ transaction }: Pick<Call, 'transaction'>) => {
+      ready ??= await this.ready(payload)
+      const mode = queue ? 'queue' : 'sync'
+      stored = await outbox.put(ready.messages, mode, ready.attachments, config.queue.leaseSeconds, transaction)
+      return jsonAnswer(own)
     }
-    const ids = messages.map(({ id }) => id)
-    if (payload.queue) {
+    const since = performance.now()
+    const { text } = call ? await data.once(call, store) : await store({})
+    const ids = JSON.parse(text) as readonly string[]
+    if (queue) {
       workers[channelOf((messages[0] as NewMessage).kind)].wake()
       return { ids, response: queuedResponse(ids, payload) }
     }
+    if (ids[0] !== own[0]) return { ids, response: await this.storedResponse(ids, payload) }
     const records = await mapConcurrently(stored, Math.max(1, config.queue.concurrency), (message) =>
       delivery.deliver(message, since),
     )
@@ -91,6 +94,13 @@ export class Sending {
       ? await this.storedResponse(ids, payload)
       : responseOf(records as MessageRecord[], payload)
     return { ids, response }
+  }
+
+  private async ready({ messages: given, attachments: sources }: Payload) {
+    const messages = await this.prepare(given)
+    const attachments = await this.readAttachments(sources)
+    await this.checkProviders(messages, attachments)
+    return { messages, attachments }
   }
 
   /**
@@ -162,17 +172,9 @@ export class Sending {
     return attachments
   }
 
-  /** Returns the messages of an earlier request with the same key. @throws ServiceError 409 if that was another request */
-  private async earlierMessages(request: IdempotentRequest): Promise<readonly string[] | undefined> {
-    const earlier = await this.components.outbox.findRequest(request)
-    if (!earlier || earlier.hash.equals(request.hash)) return earlier?.messages
-    throw serviceError('idempotency_key_reused', 'this Idempotency-Key was used for another request')
-  }
-
   private async storedResponse(ids: readonly string[], payload: Payload): Promise<SendResponse> {
-    if (payload.queue) return queuedResponse(ids, payload)
     const records = await this.components.outbox.records(ids)
-    if (records.length < ids.length) throw inProgress()
+    if (records.length < ids.length) throw notFound(ids[0] as string)
     return responseOf(records, payload)
   }
 }
@@ -231,19 +233,6 @@ function errorOf({ id, kind, state, provider, detail, error, error_code, recipie
       ? (detail ?? '')
       : `unexpected response from the ${kind === 'sms' ? 'sms' : 'email'} provider`
   return serviceError(code, message, '$', { internal })
-}
-
-/** Returns the same hash for equivalent requests. Excludes generated ids. */
-function hashOf({ messages, attachments, queue }: Payload): Buffer {
-  const columns = messages.map((message) => ({ ...message, id: undefined }))
-  const hash = createHash('sha256').update(JSON.stringify([columns, queue]))
-  for (const attachment of attachments) {
-    const { filename, contentType } = attachment
-    const bytes =
-      'content' in attachment ? createHash('sha256').update(attachment.content).digest('hex') : attachment.fileId
-    hash.update(JSON.stringify([filename, contentType, bytes]))
-  }
-  return hash.digest()
 }
 
 /** @returns the results in the order of the items */

@@ -346,7 +346,10 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Keyed>>> = {
   },
   'key.sends': async (t, server) => {
     const sent = await server.send('email', MAIL, { 'Idempotency-Key': 'mail' })
-    t.same((await server.send('email', MAIL, { 'Idempotency-Key': 'mail' })).body, sent.body, 'sends have their own')
+    const again = await server.send('email', MAIL, { 'Idempotency-Key': 'mail' })
+    t.same([again.body, again.headers.get('idempotency-replayed')], [sent.body, 'true'])
+    const other = await server.send('email', { ...MAIL, sub: 'Other' }, { 'Idempotency-Key': 'mail' })
+    t.match(other, { status: 409, body: { code: 'idempotency_key_reused' } })
   },
   'key.authenticated': async (t, server) => {
     const wrong = { 'Idempotency-Key': 'k', 'X-Service-Admin-Secret': 'wrong' }
