@@ -1,7 +1,16 @@
 import { type Catalog, type Table, tableKey } from '../catalog/catalog.js'
 import { at, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
-import { type Json, type JsonObject, NO_LIMITS, parseJson, type Rows, rowsOf, stringifyJson } from '../json/parse.js'
-import { encode, isObject } from '../plan/encode.js'
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  NO_LIMITS,
+  parseJson,
+  type Rows,
+  rowsOf,
+  stringifyJson,
+} from '../json/parse.js'
+import { encode } from '../plan/encode.js'
 import { type Operand, supports, type TableRef } from '../ir.js'
 import type { NestedStep } from '../plan/nested.js'
 import { namesFor, type Related } from '../plan/names.js'

@@ -1,6 +1,5 @@
 import { at, isUnder, ServiceError } from '../errors.js'
-import { type Json, NO_LIMITS, parseJson, Rows } from '../json/parse.js'
-import { isObject } from '../plan/encode.js'
+import { isObject, type Json, NO_LIMITS, parseJson, Rows } from '../json/parse.js'
 
 /**
  * Returns an error of a plan with the place of the row that it is about: `$.args.objects[0].lines.data[2].nope`. A plan knows the keys

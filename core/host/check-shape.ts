@@ -1,5 +1,5 @@
 import { didYouMean } from '../wording.js'
-import { isObject } from '../json/is-object.js'
+import { isObject } from '../json/value.js'
 import { apiProblem } from './api-version.js'
 import { CORE_SERVICES } from './load-order.js'
 import type { Plugin, Provider } from './plugin.js'

@@ -1,5 +1,5 @@
 import { at } from '../errors.js'
-import { isObject } from '../json/is-object.js'
+import { isObject } from '../json/value.js'
 import type { Schema } from '../json/schema.js'
 import type { Shaped } from './check-shape.js'
 import type { LoadedConfig } from './config.js'

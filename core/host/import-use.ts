@@ -3,7 +3,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { isObject } from '../json/is-object.js'
+import { isObject } from '../json/value.js'
 import { placeOf } from './blame.js'
 import { importDefault } from './import-module.js'
 

@@ -1,7 +1,7 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import type { JWSHeaderParameters } from 'jose'
 import { serviceError } from '../errors.js'
-import { isObject } from '../json/is-object.js'
+import { isObject } from '../json/value.js'
 import type { JwtConfig } from './config.js'
 import { fetchJson, createOutbound, type Outbound } from './outbound.js'
 

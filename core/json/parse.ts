@@ -35,7 +35,7 @@ export { Rows, type RowsColumn, type RowsGroup } from './rows.js'
 export { ADMIN_LIMITS, DEFAULT_LIMITS, NO_LIMITS } from './scan.js'
 export type { JsonLimits, RowKind } from './scan.js'
 export { indented, rowsOf, rowsOfText, stringifyJson } from './stringify.js'
-export { BareObject, type Json, type JsonObject, keepKeys, keysOf, NumberText, writtenKeys } from './value.js'
+export { BareObject, isObject, type Json, type JsonObject, keepKeys, keysOf, NumberText, writtenKeys } from './value.js'
 
 /**
  * Parses a JSON document (RFC 8259) in one pass and, unlike `JSON.parse`, keeps the digits of numbers. Integer-like

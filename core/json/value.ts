@@ -1,5 +1,5 @@
 import { unexpectedKey } from '../errors.js'
-import type { Rows } from './rows.js'
+import { Rows } from './rows.js'
 
 /** A JSON value of a request. */
 export type Json = null | boolean | number | string | NumberText | Json[] | JsonObject | Rows
@@ -49,4 +49,17 @@ export class NumberText {
   toString(): string {
     return this.text
   }
+}
+
+/** Returns whether a value is an object: no array, nor what stands for one, nor a number that is kept as text. */
+export function isObject(value: Json | undefined): value is JsonObject
+export function isObject(value: unknown): value is Record<string, unknown>
+export function isObject(value: unknown): boolean {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    !(value instanceof NumberText) &&
+    !(value instanceof Rows)
+  )
 }

@@ -1,7 +1,6 @@
 import { at, parseFailed, type ServiceError, unexpectedPayload } from '../errors.js'
-import { refuseOtherKeys } from '../json/value.js'
+import { isObject, refuseOtherKeys } from '../json/value.js'
 import type { Json, JsonObject } from '../json/parse.js'
-import { isObject } from '../plan/encode.js'
 import { operatorNames } from '../plan/operators.js'
 import type { TableRef } from '../ir.js'
 import { type Customization, type FunctionData, tableName } from '../catalog/catalog.js'

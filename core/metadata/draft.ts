@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { ServiceError, serviceError } from '../errors.js'
-import { type Json, stringifyJson } from '../json/parse.js'
-import { isObject } from '../plan/encode.js'
+import { isObject, type Json, stringifyJson } from '../json/parse.js'
 import type { BoolExp, Op, Operand, SqlType, TableRef } from '../ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
 import { permissionRole, roleName } from '../session.js'

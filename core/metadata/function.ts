@@ -1,7 +1,6 @@
 import { at, notExists, parseFailed, type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
-import type { Json } from '../json/parse.js'
+import { isObject, type Json } from '../json/parse.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'
-import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../ir.js'
 import {
   type ComputedField,

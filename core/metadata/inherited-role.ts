@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Json, JsonObject } from '../json/parse.js'
-import { isObject } from '../plan/encode.js'
+import { isObject, type Json, type JsonObject } from '../json/parse.js'
 import { tableName } from '../catalog/catalog.js'
 import { type Metadata, permissionKey, type PermissionRow, type PermissionType, type TrackedTable } from './metadata.js'
 

@@ -12,7 +12,7 @@ import {
   stringifyJson,
 } from '../json/parse.js'
 import { OPEN_BRACE, peek, skipValue } from '../json/scan.js'
-import { isObject } from '../plan/encode.js'
+import { isObject } from '../json/value.js'
 import { operatorName, takesList, takesValue } from '../plan/operators.js'
 import type { Schema } from '../json/schema.js'
 import type { Operation, Templatable } from '../data/operations.js'

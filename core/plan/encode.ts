@@ -1,5 +1,14 @@
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
-import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson, Rows, stringifyJson } from '../json/parse.js'
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  NO_LIMITS,
+  NumberText,
+  parseJson,
+  Rows,
+  stringifyJson,
+} from '../json/parse.js'
 import { geoJsonText } from './geojson.js'
 import { type Composed, isGeo, type Operand, type SqlType, type TypeKind } from '../ir.js'
 
@@ -152,16 +161,6 @@ export function describe(value: Json): string {
   if (value instanceof NumberText || typeof value === 'number') return 'a number'
   if (typeof value === 'boolean') return 'a boolean'
   return typeof value === 'string' ? 'a string' : 'an object'
-}
-
-export function isObject(value: Json | undefined): value is JsonObject {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    !Array.isArray(value) &&
-    !(value instanceof NumberText) &&
-    !(value instanceof Rows)
-  )
 }
 
 const INTEGER_BITS: Partial<Record<TypeKind, bigint>> = { int2: 15n, int4: 31n, int8: 63n }

@@ -35,7 +35,7 @@ export * from './nested.js'
 export * from './rows.js'
 export { isPrimaryKey } from './price.js'
 export { VERSION, versionOf, XMIN } from './names.js'
-export { composedOf, constantAt, describe, encode, encodeArray, isObject, wholeNumber } from './encode.js'
+export { composedOf, constantAt, describe, encode, encodeArray, wholeNumber } from './encode.js'
 export {
   castType,
   INT8,
@@ -61,7 +61,7 @@ export {
   serviceError,
   unexpectedPayload,
 } from '../errors.js'
-export { refuseOtherKeys } from '../json/value.js'
+export { isObject, refuseOtherKeys } from '../json/value.js'
 export { splitArray, splitObject } from '../json/split.js'
 export {
   indented,

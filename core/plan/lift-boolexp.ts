@@ -1,8 +1,8 @@
 import { didYouMean } from '../wording.js'
 import { at, parseFailed, type ServiceError, unexpectedPayload } from '../errors.js'
-import { refuseOtherKeys } from '../json/value.js'
+import { isObject, refuseOtherKeys } from '../json/value.js'
 import { type Json, type JsonObject, NumberText } from '../json/parse.js'
-import { describe, isObject } from './encode.js'
+import { describe } from './encode.js'
 import type { TableRef } from '../ir.js'
 import { COLUMN_OPERATORS, operatorName, operatorNames, type SearchShape, takes } from './operators.js'
 

@@ -23,7 +23,8 @@ export function labelOf(name: Json | undefined): string {
 export const textOf = (value: Json | undefined): string =>
   typeof value === 'string' ? value : JSON.stringify(value ?? null)
 export const listOf = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? value : [])
-export const objects = (value: Json | undefined): readonly JsonObject[] => listOf(value).filter(isObject)
+export const objects = (value: Json | undefined): readonly JsonObject[] =>
+  listOf(value).filter((each) => isObject(each))
 
 /** Returns the other table of a relationship, if the definition names it. */
 export function remoteOf({ using }: JsonObject): Json | undefined {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { isObject } from '../../core/json/is-object.js'
+import { isObject } from '../../core/json/value.js'
 
 /** A span as it came. */
 export interface ReceivedSpan {

@@ -27,6 +27,10 @@ export class BigNumber {
   }
 }
 
+/** Returns whether a value is an object: no list, and no number with all its digits. */
+export const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof BigNumber)
+
 /** `1.10` is not exact: its last digit would be lost. */
 const isExact = (value: number, source: string): boolean => String(value) === source
 

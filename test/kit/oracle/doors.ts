@@ -1,3 +1,4 @@
+import { isObject } from '../../../core/json/value.js'
 import type { As, TestServer } from '../server.js'
 import type { Caller, Exp, Row, TableModel } from './model.js'
 import type { Random } from './generate.js'
@@ -109,9 +110,6 @@ function templated({ type, args }: Case): { query: object; values: Record<string
   }
   return { query: { type, args: filled }, values }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** GraphQL has no way to say it. */
 class Unsayable extends Error {}

@@ -1,4 +1,4 @@
-import { BigNumber, type Json, type JsonObject } from '../../json.js'
+import { isObject, type Json, type JsonObject } from '../../json.js'
 import type { Path } from '../../json-places.js'
 
 /** A value of a request that a template may take as a parameter. */
@@ -64,6 +64,3 @@ function put(value: Json, [step, ...rest]: Path, next: Json): Json {
   const object = value as JsonObject
   return { ...object, [step]: put(object[String(step)] ?? null, rest, next) }
 }
-
-const isObject = (value: Json): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof BigNumber)

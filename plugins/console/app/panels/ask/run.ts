@@ -1,5 +1,5 @@
 import { send } from '../../api.js'
-import { type Json, type JsonObject, parse, textAt } from '../../json.js'
+import { isObject, type Json, type JsonObject, parse, textAt } from '../../json.js'
 import type { GridRow } from '../../ui/grid.js'
 
 /** An answer, or what has arrived of it. */
@@ -109,10 +109,9 @@ function rowsOf(json: Json): readonly GridRow[] | undefined {
     return list.every((each) => !Array.isArray(each)) ? list.map((value) => ({ value })) : undefined
   }
   if (!isObject(json)) return json === null ? undefined : [{ value: json }]
-  const object = json as JsonObject
-  if (Array.isArray(object['returning'])) return rowsOf(object['returning'] as Json)
-  if (textAt(object, 'result_type') !== undefined) return sqlRows(object)
-  return Object.values(object).some((value) => typeof value === 'object' && value !== null) ? undefined : [object]
+  if (Array.isArray(json['returning'])) return rowsOf(json['returning'] as Json)
+  if (textAt(json, 'result_type') !== undefined) return sqlRows(json)
+  return Object.values(json).some((value) => typeof value === 'object' && value !== null) ? undefined : [json]
 }
 
 function sqlRows({ result }: JsonObject): readonly GridRow[] | undefined {
@@ -121,6 +120,3 @@ function sqlRows({ result }: JsonObject): readonly GridRow[] | undefined {
   const keys = names.map((name, i) => (names.indexOf(name) === i ? name : `${name} (${i + 1})`))
   return cells.map((row) => Object.fromEntries(keys.map((key, i) => [key, row[i]])))
 }
-
-const isObject = (json: Json): boolean =>
-  Object.prototype.toString.call(json) === '[object Object]' && json?.constructor === Object

@@ -1,7 +1,6 @@
 import { type Column, catalog } from '../../catalog.js'
-import { type Json, type JsonObject, parse, textOf } from '../../json.js'
+import { isObject, type Json, type JsonObject, parse, textOf } from '../../json.js'
 import { readJson, readValue } from './values.js'
-import { isObject } from './view.js'
 
 /** A comparison, as the filter bar shows it. */
 export interface Condition {

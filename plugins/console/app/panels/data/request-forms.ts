@@ -1,7 +1,7 @@
 import { type Table, labelOf } from '../../catalog.js'
-import { BigNumber, type Json, textOf } from '../../json.js'
+import { BigNumber, isObject, type Json, textOf } from '../../json.js'
 import type { Request } from '../../program.js'
-import { choicesOf, isObject, keyOf, related, selectArgs, sortedBy, sortOf, type View } from './view.js'
+import { choicesOf, keyOf, related, selectArgs, sortedBy, sortOf, type View } from './view.js'
 
 const LIMIT = 100
 

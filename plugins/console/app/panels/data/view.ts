@@ -1,5 +1,5 @@
 import { type Column, isSameTable, labelOf, type Table, catalog, wireName } from '../../catalog.js'
-import { type Json, type JsonObject, parse } from '../../json.js'
+import { isObject, type Json, type JsonObject, parse } from '../../json.js'
 import { acting } from '../../session.js'
 
 /** A column of a view: its own, one of a related row by its path, or the number or the first rows of a relationship. */
@@ -68,12 +68,6 @@ export function readView({ where, sort, columns }: Readonly<Record<string, strin
     ) as readonly Choice[] | undefined,
   }
 }
-
-export const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' &&
-  value !== null &&
-  !Array.isArray(value) &&
-  Object.getPrototypeOf(value) === Object.prototype
 
 /** Returns the columns by which rows are found again; none if the caller does not see such columns. */
 export function keyColumns(table: Table): readonly string[] {

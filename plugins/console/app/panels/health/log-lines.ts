@@ -1,4 +1,4 @@
-import { type Json, type JsonObject, textAt, textOf } from '../../json.js'
+import { isObject, type Json, type JsonObject, textAt, textOf } from '../../json.js'
 
 /** Levels of log lines, the least important first. */
 export const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const
@@ -62,9 +62,6 @@ export function shownOf({ level, time, msg, err, ...rest }: JsonObject): Shown {
     stack: visible(textOf(stack)),
   }
 }
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const quoted = (value: Json | undefined): string => {
   const text = textOf(value)

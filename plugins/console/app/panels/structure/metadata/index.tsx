@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ask, send } from '../../../api.js'
-import { type JsonObject, parse } from '../../../json.js'
+import { isObject, type JsonObject, parse } from '../../../json.js'
 import { Dialog } from '../../../ui/dialog.js'
 import { Problem } from '../../../ui/problem.js'
 import { Names } from '../confirm.js'
@@ -139,8 +139,6 @@ function Compare() {
     </section>
   )
 }
-
-const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Runs an operation with the text of a file, so that all digits of its numbers arrive. */
 const withText = <T = JsonObject,>(type: string, text: string): Promise<T> =>
