@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Host, type Receipt, type SendError, ServiceError, type Services } from 'rowhouse'
+import { Deadline, jittered, pauseAfter } from 'rowhouse/queue'
 import { afterEvent, type ProviderEvent, type Standing } from './after-event.js'
 import type { NotifyConfig } from './config.js'
-import { Deadline } from './deadline.js'
 import { type Channel, channelOf, type ClaimedMessage, type ProviderMessage, providerMessage } from './message.js'
 import type { MessageRecord } from './message-list.js'
 import { type AttemptResult, CONFIRMED_BY_EVENT, isAccepted, type Outbox } from './outbox.js'
@@ -209,8 +209,8 @@ export class Delivery {
 
   /** Returns the pause in seconds. It doubles with each attempt. */
   private pause({ attempts }: ClaimedMessage, retryAfter = 0): number {
-    const doubled = this.components.config.queue.retrySeconds * 2 ** Math.min(attempts, 20)
-    return jittered(Math.max(Math.min(retryAfter, MAX_RETRY_AFTER_SECONDS), Math.min(doubled, MAX_PAUSE_SECONDS)))
+    const pause = pauseAfter(attempts, this.components.config.queue.retrySeconds, MAX_PAUSE_SECONDS)
+    return jittered(Math.max(Math.min(retryAfter, MAX_RETRY_AFTER_SECONDS), pause))
   }
 
   /** Stores a result. Retries for some seconds, because the provider may have accepted the message. */
@@ -291,9 +291,6 @@ function startingWith(first: string | null, providers: readonly string[]): reado
   if (first === null || !providers.includes(first)) return providers
   return [first, ...providers.filter((name) => name !== first)]
 }
-
-/** Adds up to half, so that messages are not all retried at the same moment. */
-const jittered = (seconds: number): number => seconds * (1 + Math.random() / 2)
 
 /** Returns whether PostgreSQL would reject the same row again. */
 const isRejected = (error: unknown): boolean => error instanceof ServiceError && error.status === 400

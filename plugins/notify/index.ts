@@ -1,9 +1,10 @@
 import { definePlugin, type Receipt } from 'rowhouse'
+import { type Work, Worker } from 'rowhouse/queue'
 import { config } from './config.js'
 import { Delivery } from './delivery.js'
 import { errorBody, invalidPayload } from './errors.js'
 import { eventRoutes } from './events.js'
-import type { NewMessage } from './message.js'
+import type { Channel, ClaimedMessage, NewMessage } from './message.js'
 import { MessageList } from './message-list.js'
 import { sendOperations } from './operations.js'
 import { Outbox } from './outbox.js'
@@ -16,7 +17,6 @@ import { Sending } from './sending.js'
 import { Suppression } from './suppression.js'
 import { putTemplate, templateRoutes } from './templates/routes.js'
 import { MailTemplates } from './templates/templates.js'
-import { Worker } from './worker.js'
 
 /**
  * The service for other plugins. Takes the bodies of `POST /v1/send/email`, `/email-template` and `/sms`. A receipt has
@@ -53,10 +53,16 @@ export default definePlugin({
     const chains = { email: new ProviderChain(host, 'email', options), sms: new ProviderChain(host, 'sms', options) }
     const components = { host, data, config: options, outbox, suppression, chains }
     const delivery = new Delivery(components)
-    const workers = {
-      email: new Worker({ ...components, delivery, chain: chains.email }),
-      sms: new Worker({ ...components, delivery, chain: chains.sms }),
-    }
+    const { concurrency, leaseSeconds, pollMs } = options.queue
+    const work = (channel: Channel): Work<ClaimedMessage> => ({
+      concurrency,
+      claim: (limit) => outbox.claim(channel, limit, leaseSeconds, chains[channel].first ?? null),
+      run: (message, since) => delivery.deliver(message, since),
+      abort: () => delivery.abortAll(),
+    })
+    const log = host.use('log')
+    // A slow provider of one channel does not delay the other.
+    const workers = { email: new Worker(log, work('email')), sms: new Worker(log, work('sms')) }
     const sending = new Sending({
       ...components,
       delivery,
@@ -83,9 +89,8 @@ export default definePlugin({
     host.onReady(async () => {
       for (const chain of Object.values(chains)) await chain.open()
       if (!host.background) return
-      if (options.queue.concurrency === 0)
-        host.use('log').info('queued messages are left to other servers (queue.concurrency)')
-      for (const worker of Object.values(workers)) worker.start()
+      if (concurrency === 0) log.info('queued messages are left to other servers (queue.concurrency)')
+      for (const worker of Object.values(workers)) worker.start((task) => host.every('read the outbox', pollMs, task))
     })
     host.every('delete old messages', PRUNE_MS, async (signal) => {
       while (!signal.aborted && (await outbox.prune(options.keepDays))) {}

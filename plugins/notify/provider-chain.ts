@@ -8,14 +8,12 @@ import {
   type SmsSender,
   type TemplateMail,
 } from 'rowhouse'
-import { CircuitBreaker } from './circuit-breaker.js'
+import { CircuitBreaker, type Deadline, RateLimiter } from 'rowhouse/queue'
 import type { NotifyConfig } from './config.js'
-import type { Deadline } from './deadline.js'
 import { noDefault, notConfigured } from './errors.js'
 import { domainOf } from './mailbox.js'
 import type { Channel, ProviderMessage } from './message.js'
 import { attemptTimedOut, type ProviderReply, readError, readReceipt } from './provider-reply.js'
-import { RateLimiter } from './rate-limiter.js'
 import { afterAttempt, openRecipients, type Recipients, someGotIt } from './recipients.js'
 
 /** Maximum time that a message waits for the rate limit of a provider. */

@@ -1,5 +1,6 @@
 import type { Context } from 'koa'
 import { assertSameOrigin, callOf, type Host, isAdmin, type Json, readJson, serviceError } from 'rowhouse'
+import type { Worker } from 'rowhouse/queue'
 import type { NotifyConfig } from './config.js'
 import { invalidPayload, missingKey, notFound, unauthorized } from './errors.js'
 import { Fields } from './fields.js'
@@ -11,7 +12,6 @@ import { type Payload, readEmail, readSms, readTemplateEmail } from './payload.j
 import type { ProviderChain } from './provider-chain.js'
 import type { Sending } from './sending.js'
 import type { Suppression } from './suppression.js'
-import type { Worker } from './worker.js'
 
 interface RouteComponents {
   readonly host: Host
@@ -21,7 +21,7 @@ interface RouteComponents {
   readonly messages: MessageList
   readonly suppression: Suppression
   readonly chains: Readonly<Record<Channel, ProviderChain>>
-  readonly workers: Readonly<Record<Channel, Worker>>
+  readonly workers: Readonly<Record<Channel, Pick<Worker<never>, 'wake'>>>
 }
 
 /** @throws ServiceError 401 */

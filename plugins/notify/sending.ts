@@ -12,6 +12,7 @@ import {
   serviceError,
   type TemplateMail,
 } from 'rowhouse'
+import type { Worker } from 'rowhouse/queue'
 import type { AttachmentSource } from './attachments.js'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
@@ -22,7 +23,6 @@ import type { MessageRecord } from './message-list.js'
 import type { Outbox } from './outbox.js'
 import type { Payload } from './payload.js'
 import { maySendFrom, type ProviderChain } from './provider-chain.js'
-import type { Worker } from './worker.js'
 
 /** The body of a successful answer. */
 interface SendResponse extends Receipt {
@@ -41,7 +41,7 @@ interface SendingComponents {
   readonly data: Pick<Data, 'isKept' | 'once'>
   readonly outbox: Outbox
   readonly delivery: Delivery
-  readonly workers: Readonly<Record<Channel, Worker>>
+  readonly workers: Readonly<Record<Channel, Pick<Worker<never>, 'wake'>>>
   readonly chains: Readonly<Record<Channel, ProviderChain>>
   readonly config: NotifyConfig
   /** Renders a template that is stored in Rowhouse. Returns undefined if there is none of that name. */

@@ -1,4 +1,4 @@
-/** The end of an attempt. A process that was suspended past it must not send, because another may have claimed the message. */
+/** The end of an attempt. A process that was suspended past it must not go on, because another may have claimed the work. */
 export class Deadline {
   private readonly controller = new AbortController()
   private readonly at: number

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Limits the messages per second to a provider, with bursts of up to ten. */
+/** Limits the calls per second to a peer, with bursts of up to ten. */
 export class RateLimiter {
   private readonly everyMs: number
   private readonly burstMs: number
-  /** When the next message may be sent. */
+  /** When the next call may be made. */
   private next = 0
 
   /** @param perSecond undefined for no limit */
@@ -14,7 +14,7 @@ export class RateLimiter {
   }
 
   /**
-   * Waits until a message may be sent.
+   * Waits until a call may be made.
    * @returns 0; or, without waiting, the remaining milliseconds if they exceed `maxWaitMs`
    */
   async acquire(maxWaitMs: number): Promise<number> {
