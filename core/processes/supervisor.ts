@@ -65,10 +65,16 @@ export async function supervise(count: number, log: Logger): Promise<number> {
     void manager.stopping()
   })
 
+  const unknownNode = () =>
+    log.warn(
+      { node: process.version },
+      'this Node passes connections in an unknown way: those that a process has not taken when it ends are lost',
+    )
+
   function start(number: number): Process {
     const place: Place = { number, count, server, umask, isReplacement }
     const worker = cluster.fork({ [PLACE]: JSON.stringify(place) })
-    const handBack = returnUntaken(worker)
+    const handBack = returnUntaken(worker, unknownNode)
     let isServing: (serves: boolean) => void
     const served = new Promise<boolean>((resolve) => (isServing = resolve))
     const ended = new Promise<number | null>((resolve) => {

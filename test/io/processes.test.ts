@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
@@ -8,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import t, { type Test } from 'tap'
+import { returnUntaken } from '../../core/processes/handover.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
 import { ADMIN_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -409,3 +411,57 @@ async function lastingChildrenOf(pid: number): Promise<readonly number[]> {
     found = again
   }
 }
+
+t.test('this version of Node passes connections as core/processes/handover.ts expects', async (t) => {
+  const folder = t.testdir({
+    'process.mjs': `import { createServer } from 'node:http'
+      createServer((_, res) => res.end(String(process.pid))).listen(0, '127.0.0.1')`,
+  })
+  cluster.setupPrimary({ exec: join(folder, 'process.mjs'), execArgv: [], serialization: 'advanced' })
+  const started = async () => {
+    const worker = cluster.fork()
+    t.teardown(() => worker.process.kill('SIGKILL'))
+    const sent: unknown[] = []
+    const confirmed: unknown[] = []
+    const { process: child } = worker
+    const send = child.send.bind(child) as (...args: unknown[]) => boolean
+    child.send = (message: unknown, ...more: unknown[]) => {
+      if (more[0]) sent.push(message)
+      return send(message, ...more)
+    }
+    child.on('internalMessage', (message) => confirmed.push(message))
+    const handBack = returnUntaken(worker, () => t.fail(`unknown messages in Node ${process.version}`))
+    const [address] = (await once(worker, 'listening')) as [{ readonly port: number }]
+    return { worker, sent, confirmed, handBack, port: address.port }
+  }
+  const first = await started()
+  const ask = async () => {
+    const res = await fetch(`http://127.0.0.1:${first.port}`, { headers: { connection: 'close' } })
+    return Number(await res.text())
+  }
+  t.equal(await ask(), first.worker.process.pid)
+  const [passed] = first.sent as { readonly seq: number }[]
+  const known = `known messages in Node ${process.version}`
+  t.match(passed, { cmd: 'NODE_CLUSTER', act: 'newconn', seq: Number }, known)
+  t.ok(
+    first.confirmed.some((each) => Object(each).cmd === 'NODE_CLUSTER' && Object(each).ack === passed?.seq),
+    known,
+  )
+  if (!t.passing()) return first.worker.process.kill('SIGKILL')
+
+  const second = await started()
+  first.worker.process.kill('SIGSTOP')
+  const before = first.sent.length
+  const asked: Promise<number>[] = []
+  await until('a connection waits for a process that hangs', () => {
+    if (first.sent.length === before) asked.push(ask())
+    return first.sent.length > before
+  })
+  const ended = once(first.worker, 'exit')
+  first.worker.process.kill('SIGKILL')
+  await ended
+  first.handBack()
+  t.same(new Set(await Promise.all(asked)), new Set([second.worker.process.pid]), 'the other process answers it')
+  second.worker.process.kill('SIGKILL')
+  await once(second.worker, 'exit')
+})
