@@ -18,6 +18,9 @@ import { Suppression } from './suppression.js'
 import { putTemplate, templateRoutes } from './templates/routes.js'
 import { MailTemplates } from './templates/templates.js'
 
+export type { MessageRecord } from './message-list.js'
+export type { ProviderState } from './provider-chain.js'
+
 /**
  * The service for other plugins. Takes the bodies of `POST /v1/send/email`, `/email-template` and `/sms`. A receipt has
  * `recipients` if only some of them got the mail.

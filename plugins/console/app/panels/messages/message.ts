@@ -1,40 +1,12 @@
+import type { MessageRecord } from 'rowhouse/plugins/notify'
 import type { Json } from '../../json.js'
 import type { ProvidersByChannel } from './provider.js'
 
 /** A message as `GET /v1/send` lists it. */
-export interface Message {
-  readonly id: string
-  readonly kind: 'email' | 'email-template' | 'sms'
-  readonly state: keyof typeof STATES
-  readonly mode: 'queue' | 'sync'
-  readonly to: string
-  readonly from: string | null
-  readonly from_name: string | null
-  readonly sub: string | null
-  readonly country_code: string | null
-  readonly message: string | null
-  readonly template: string | null
-  readonly provider: string | null
-  readonly provider_id: string | null
-  readonly detail: string | null
-  readonly error: string | null
-  readonly attempts: number
-  readonly next_at: string
-  readonly created_at: string
-  readonly sent_at: string | null
-  readonly delivery: 'delivered' | 'deferred' | 'bounced' | 'complained' | null
-  readonly delivery_detail: string | null
-  readonly delivery_at: string | null
-  readonly recipients: readonly Recipient[] | null
-}
+export type Message = MessageRecord
 
 /** A recipient with an outcome of its own. */
-export interface Recipient {
-  readonly address: string
-  readonly outcome: 'sent' | 'postponed' | 'refused' | 'unknown'
-  readonly detail: string
-  readonly delivery?: string
-}
+export type Recipient = NonNullable<MessageRecord['recipients']>[number]
 
 /** A message with its contents, which are null after their deletion. */
 export interface OpenMessage extends Message {
