@@ -22,7 +22,7 @@ const RATE_WAIT_MS = 2000
 const GRACE_MS = 500
 
 /** A configured provider, as returned by the API. */
-interface ProviderState {
+export interface ProviderState {
   readonly name: string
   /** Position in the order of calls, from 1; null for a provider that is not called. */
   readonly position: number | null
