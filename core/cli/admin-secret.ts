@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isLoopback } from '../host/listeners.js'
+import { isLoopback } from '../host/listener-config.js'
 import { readSections } from './builtins.js'
 import { type ConfigSource, pathIn } from './invocation.js'
 

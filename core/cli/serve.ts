@@ -30,7 +30,7 @@ export async function serve(
   void failed?.then(({ message }) => tell(message))
   const failure = await Promise.race([asked, isRetired, uncaught.first, failed ?? NEVER])
   const since = performance.now()
-  const told = terminal.stderr.isTTY && failure === undefined ? setTimeout(() => tell(FINISHING), 1000) : undefined
+  const reminder = terminal.stderr.isTTY && failure === undefined ? setTimeout(() => tell(FINISHING), 1000) : undefined
   const closed = await server.close({ atOnce: failure === true }).then(
     () => {
       server.log.info({ ms: Math.round(performance.now() - since) }, 'stopped')
@@ -41,7 +41,7 @@ export async function serve(
       return false
     },
   )
-  clearTimeout(told)
+  clearTimeout(reminder)
   await afterwards?.()
   return failure instanceof Error || !closed ? 1 : 0
 }

@@ -1,5 +1,5 @@
 import { poolSizes, processesWithin } from '../db/pool-sizes.js'
-import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
+import { canAuthenticate, NO_AUTHENTICATION } from '../host/listener-config.js'
 import { needsDatabase } from '../host/load.js'
 import { loadServer, migrationSets, type ServerOptions, startLoaded } from '../host/server.js'
 import { createLogger, type Logger } from '../observe/log.js'

@@ -6,8 +6,8 @@ import type { About } from '../http/page.js'
 import { createAuthenticate } from '../http/admission.js'
 import { createTraffic, type Held } from '../http/traffic.js'
 import type { Metrics } from '../observe/metrics.js'
-import type { Shared } from './host.js'
-import { listenAt, listenersOf, withoutSocket } from './listeners.js'
+import type { Shared } from './plugin-host.js'
+import { listenAt, listenersOf, withoutSocket } from './listener-config.js'
 
 /** The address of a listener. */
 export interface Address {

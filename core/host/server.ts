@@ -3,7 +3,7 @@ import type { DestinationStream, Logger } from 'pino'
 import { counted } from '../wording.js'
 import { catalogMigrations } from '../metadata/schema.js'
 import { Registry } from '../data/registry.js'
-import { idempotencyConfig } from '../data/once.js'
+import { idempotencyConfig } from '../data/idempotency.js'
 import { limitsConfig } from '../data/request-limits.js'
 import { type DataService, openData } from '../data/service.js'
 import { openInspect } from '../inspect/inspect.js'
@@ -27,11 +27,11 @@ import { build, version } from './version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import type { Address } from './http-front.js'
 import { healthOperations } from './health-operations.js'
-import type { createHost, Shared } from './host.js'
+import type { createHost, Shared } from './plugin-host.js'
 import { runWithin } from '../deadline.js'
 import { closeHooks, type Closer, runHooks, runStep, type Step } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
-import { requireAuthentication } from './listeners.js'
+import { requireAuthentication } from './listener-config.js'
 import { migrate, type MigrationSet, pendingMigrations } from './migrate.js'
 import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
@@ -184,7 +184,7 @@ export async function startLoaded(
     // The HTTP modules load slowly, so they load while the catalog is read.
     const [store, { createHost, createShared }, { createHttpFront }] = await Promise.all([
       database && openStore(database),
-      import('./host.js'),
+      import('./plugin-host.js'),
       import('./http-front.js'),
     ])
     const shared = createShared({ log, metrics: metrics.registry, providers, dataDir, background, siblings })

@@ -122,7 +122,10 @@ export function createApp(options: AppOptions): App {
   const dispatch = (req: IncomingMessage, res: ServerResponse, state: RequestState): void => {
     const refusal = refusalOf(req, config)
     if (refusal) {
-      throughKoa(req, res, { state, outcome: () => raise(refusal) })
+      const outcome = (): never => {
+        throw refusal
+      }
+      throughKoa(req, res, { state, outcome })
       return
     }
     if (pastKoa && middlewares.length === 0 && listener.state !== 'draining' && pastKoa(req, res, state)) return
@@ -158,10 +161,6 @@ function refusalOf(
     'unknown-host',
     `this server is not "${host}": open it as one of http.hosts, or add that name there`,
   )
-}
-
-function raise(error: unknown): never {
-  throw error
 }
 
 /** Runs middleware that may still be added after this one is installed. */

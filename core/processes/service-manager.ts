@@ -23,7 +23,7 @@ const TELL_MS = 5000
  */
 export function serviceManager(log: Logger): ServiceManager {
   const socket = process.env['NOTIFY_SOCKET']
-  let told = Promise.resolve()
+  let sent = Promise.resolve()
   let isMissing = false
 
   const send = (state: readonly string[]): Promise<void> =>
@@ -37,7 +37,7 @@ export function serviceManager(log: Logger): ServiceManager {
       })
     })
   const tell = (...state: readonly string[]): Promise<void> =>
-    socket === undefined ? told : (told = told.then(() => send(state)))
+    socket === undefined ? sent : (sent = sent.then(() => send(state)))
 
   return {
     ready: (status = '') => tell('READY=1', `STATUS=${status}`),

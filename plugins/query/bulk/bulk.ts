@@ -9,7 +9,7 @@ import {
   stringifyJson,
   unexpectedPayload,
 } from 'rowhouse/plan'
-import { InOrder } from './in-order.js'
+import { Pipeline } from './pipeline.js'
 import { startSteps } from './run-steps.js'
 import { hasSteps, refers, underMemberAsync } from './steps.js'
 
@@ -49,7 +49,7 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
           call.steps || hasSteps(args)
             ? startSteps(args, { data, operations, runQuery, spend, spendValue }, inner)
             : undefined
-        const answers = new InOrder(inner.earlier)
+        const answers = new Pipeline(inner.earlier)
         let readUntil = 0
         for (const [i, member] of args.entries()) {
           if (i >= readUntil && isAdmin(call.session) && tracks(member)) {

@@ -29,7 +29,7 @@ import {
   unexpectedPayload,
 } from 'rowhouse/plan'
 import { assertExpectable, type Expectation, readExpectation } from './expectation.js'
-import { assertFit, elementOf } from './fits.js'
+import { assertFit, elementOf } from './type-check.js'
 import { isReference, parseReference, type Reference, schemaAt, STEP_NAME } from './reference.js'
 
 /** A member of a bulk. */

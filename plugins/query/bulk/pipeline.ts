@@ -2,7 +2,7 @@
 const MAX_IN_FLIGHT = 8
 
 /** Runs functions one after the other, each as soon as the one before has sent all that it sends. */
-export class InOrder {
+export class Pipeline {
   private readonly answers: Promise<string>[] = []
   /** How many are known to have succeeded. */
   private succeeded = 0
