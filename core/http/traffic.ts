@@ -240,7 +240,7 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
       const start = performance.now()
       setImmediate(() => {
         const ms = performance.now() - start
-        if (ms > REST_AFTER_MS) setTimeout(next, ms)
+        if (ms > REST_AFTER_MS) setTimeout(next, Math.min(ms, MOST_REST_MS))
         else next()
       })
     },
@@ -267,6 +267,8 @@ export function createHeld(limits: ReaderLimits & AnswerLimits): Held {
 
 /** Work on the event loop, in milliseconds, after which it is left to others for as long. */
 const REST_AFTER_MS = 10
+/** Most of it: the process may have been paused. */
+const MOST_REST_MS = 250
 /** Larger bodies, in bytes, wait before they are received. */
 export const LARGE = 1024 * 1024
 /** Bytes of long bodies that a caller may have in progress together, or else one body. */

@@ -22,6 +22,7 @@ export interface Work<T> {
 export class Worker<T extends { readonly id: string }> {
   private readonly active = new Set<Promise<void>>()
   private polling: Pick<Periodic, 'run' | 'stop'> | undefined
+  private isStopped = false
 
   constructor(
     private readonly log: Pick<Logger, 'warn'>,
@@ -43,6 +44,7 @@ export class Worker<T extends { readonly id: string }> {
   /** Stops claiming. Resolves when all that is in progress has ended or was aborted. */
   async stop(): Promise<void> {
     await this.polling?.stop(STOP_MS)
+    this.isStopped = true
     const timer = setTimeout(() => this.work.abort(), STOP_MS)
     await Promise.all(this.active)
     clearTimeout(timer)
@@ -53,7 +55,9 @@ export class Worker<T extends { readonly id: string }> {
     // Each that ends wakes the worker again.
     if (free === 0) return
     const since = performance.now()
-    for (const claimed of await this.work.claim(free)) this.run(claimed, since)
+    const claimed = await this.work.claim(free)
+    // Nobody waits for a claim that outlived `stop`. Others take it when its lease ends.
+    if (!this.isStopped) for (const each of claimed) this.run(each, since)
   }
 
   private run(claimed: T, since: number): void {

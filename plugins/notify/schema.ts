@@ -225,6 +225,7 @@ end $$;
   },
   {
     id: '004-one-key-store',
+    breaks: true,
     sql: `
 -- The server keeps what belongs to an Idempotency-Key, in svc_kept_answer.
 drop table svc_catalog.svc_idempotency;

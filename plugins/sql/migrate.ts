@@ -25,7 +25,7 @@ export async function migrate(context: CommandContext, configured: string): Prom
     const failed = await rowhouse('upgrade')
     if (failed) return failed
   }
-  const task = { ...context, client: await context.connect() }
+  const task = { cwd, print, tell, client: await context.connect() }
   if (action === 'status' || isDry) {
     const isSound = await show(task, action, files, count)
     return isSound || isDry ? 0 : 1

@@ -17,7 +17,7 @@ export async function runFile(
   finish: () => Promise<unknown>,
 ): Promise<void> {
   const script = await readScript(file, cwd)
-  const isAlone = NO_TRANSACTION.test(script.text.split('\n', 1)[0]!)
+  const { isAlone } = script
   for (const { at, node } of script.statements) {
     const problem = problemOf(node, isAlone)
     if (problem !== undefined) throw new Error(`${file}:${placeAfter(script.before(at))}: ${problem}`)
@@ -32,7 +32,8 @@ export async function runFile(
     })
   }
   await run(client, script).catch((cause: Error) => {
-    throw new Error(`${cause.message}\n  ${STAYS}`, { cause })
+    // One that the parser cannot read is sent whole, and PostgreSQL undoes it.
+    throw script.isSplit ? new Error(`${cause.message}\n  ${STAYS}`, { cause }) : cause
   })
   await inTransaction(client, finish)
 }
@@ -42,6 +43,9 @@ const STAYS = 'The statements before it have run, and the file is not recorded.'
 interface Script {
   readonly file: string
   readonly text: string
+  /** Whether it runs without a transaction. */
+  readonly isAlone: boolean
+  readonly isSplit: boolean
   readonly statements: readonly Statement[]
   /** Returns the text before a place. */
   before(at: number): string
@@ -53,23 +57,31 @@ interface Statement {
   readonly node: Node
 }
 /** A statement by its kind, such as `CopyStmt`. */
-type Node = Readonly<Record<string, { target?: string; is_from?: boolean; filename?: string; is_program?: boolean }>>
+type Node = Readonly<
+  Record<string, { kind?: string; target?: string; is_from?: boolean; filename?: string; is_program?: boolean }>
+>
 
-/** Longer files are not split, because parsing them takes seconds and much memory. In characters. */
+/**
+ * Longer files are not split unless they run without a transaction, because parsing them takes seconds and much memory.
+ * In characters.
+ */
 const MAX_SPLIT = 1024 * 1024
 
 /** Reads a file and splits it into statements. If that is impossible, the whole file is one. */
 async function readScript(file: string, cwd: string): Promise<Script> {
   const text = decode(await readFile(pathIn(cwd, file)), file)
   const bytes = Buffer.from(text)
-  const parsed = text.length > MAX_SPLIT ? undefined : await (await import('libpg-query')).parse(text).catch(() => {})
+  const isAlone = NO_TRANSACTION.test(text.split('\n', 1)[0]!)
+  const isWhole = text.length > MAX_SPLIT && !isAlone
+  const parsed = isWhole ? undefined : await (await import('libpg-query')).parse(text).catch(() => {})
   const statements = parsed?.stmts?.map(({ stmt, stmt_location: at = 0, stmt_len: length }) => {
     const sql = bytes.subarray(at, length ? at + length : undefined).toString()
     return { sql, at, node: stmt as Node }
   })
   const whole = { sql: text, at: 0, node: {} }
   const before = (at: number) => bytes.subarray(0, at).toString()
-  return { file, text, statements: parsed ? (statements ?? []) : [whole], before }
+  const isSplit = parsed !== undefined
+  return { file, text, isAlone, isSplit, statements: isSplit ? (statements ?? []) : [whole], before }
 }
 
 function decode(bytes: Buffer, file: string): string {
@@ -82,10 +94,11 @@ function decode(bytes: Buffer, file: string): string {
 
 /** Returns why a statement may not be in a file. */
 function problemOf({ TransactionStmt, DiscardStmt, CopyStmt }: Node, isAlone: boolean): string | undefined {
-  if (TransactionStmt && !isAlone) return TRANSACTION
+  if (TransactionStmt && !isAlone && !SAVEPOINT.test(TransactionStmt.kind ?? '')) return TRANSACTION
   if (DiscardStmt?.target === 'DISCARD_ALL') return DISCARD
   return CopyStmt?.is_from && !CopyStmt.filename && !CopyStmt.is_program ? COPY : undefined
 }
+const SAVEPOINT = /_(SAVEPOINT|RELEASE|ROLLBACK_TO)$/
 const TRANSACTION = 'the file is a transaction; to run it without, begin it with a line "-- rowhouse: no transaction"'
 const DISCARD = 'discard all would let another migration begin; use reset all, discard temp and the like'
 const COPY = 'a migration cannot contain the data of COPY: use insert, or load them with rowhouse sql -f FILE'

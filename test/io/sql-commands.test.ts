@@ -97,6 +97,14 @@ t.test('a migration that fails names its line, and leaves nothing', async (t) =>
   await fails(`${long}select nope`, /bad\.up\.sql:3:8: column "nope" does not exist/)
   await fails(`${long}rollback; begin`, /bad\.up\.sql: it ended its transaction\. The statements before it have run/)
   await fails(Buffer.from("select '\xe9'", 'latin1'), /bad\.up\.sql: the text is not UTF-8/)
+  await fails(
+    'create table a (id int);\nsavepoint b; insert into a values (1); rollback to b; release b; select nope',
+    /bad\.up\.sql:2:73: column "nope" does not exist/,
+  )
+  await fails(
+    `-- rowhouse: no transaction\n-- ${'é'.repeat(1024 * 1024)}\nvacuum; select nope`,
+    /bad\.up\.sql:3:16: column "nope" [^]*The statements before it have run/,
+  )
   await fails('-- rowhouse: no transaction\ndiscard all', /bad\.up\.sql:2:1: discard all would let another/)
   await fails('\\d a', /bad\.up\.sql:1:1: syntax error at or near "\\"/)
   await fails('-- rowhouse: no transaction\nselect nope', /bad\.up\.sql:2:8: [^]*The statements before it have run/)
