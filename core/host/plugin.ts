@@ -150,7 +150,7 @@ export interface CommandContext {
     readonly stdout: Writable
     readonly stderr: Writable
   }
-  /** Aborts on Ctrl-C. A command that does not read this property ends at once. */
+  /** Aborts on Ctrl-C. If a command never reads it, Ctrl-C ends the command immediately. */
   readonly signal: AbortSignal
   /**
    * Runs a query, like `query` of the service `data`; unavailable to a plugin with `database: false`. The plugin's
@@ -226,7 +226,7 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * failure is logged. That the database is a standby is no failure. The server aborts the signal when it closes, and waits for
    * two seconds at most.
    * @param what for the log, as in `could not delete old entries; will retry`
-   * @returns `run` starts it at once, or once more after the run in progress
+   * @returns `run` runs the task now; if it is running already, once more afterwards
    */
   every(what: string, ms: number, task: (signal: AbortSignal) => Promise<void>): Pick<Periodic, 'run' | 'stop'>
   /**

@@ -102,7 +102,6 @@ export function scopeOf(key: string, catalog: Catalog) {
   }
 
   return {
-    key,
     role,
     names,
     catalog,

@@ -4,7 +4,7 @@ import type { Periodic } from './periodic.js'
 /** Maximum time for what is in progress when the worker stops. */
 const STOP_MS = 15_000
 
-/** What a worker does, and how much at once. */
+/** The work of a worker, and how many pieces it does at a time. */
 export interface Work<T> {
   readonly concurrency: number
   /** Claims up to `limit` pieces of work that are due, so that no other process gets them until their lease ends. */
@@ -56,7 +56,7 @@ export class Worker<T extends { readonly id: string }> {
     if (free === 0) return
     const since = performance.now()
     const claimed = await this.work.claim(free)
-    // Nobody waits for a claim that outlived `stop`. Others take it when its lease ends.
+    // After `stop`, the server does not wait for this work. Another worker takes it when the lease ends.
     if (!this.isStopped) for (const each of claimed) this.run(each, since)
   }
 

@@ -35,7 +35,7 @@ const pending = {
       minimum: 1,
       maximum: 8_760,
       default: 24,
-      description: 'Time after which a pending upload that nobody has attached is removed.',
+      description: 'Time after which an upload is removed unless it was attached.',
     },
     maxPerUser: {
       type: 'integer',

@@ -362,7 +362,7 @@ t.test('a missing provider is told from a wrong name, and both say what is confi
 })
 
 t.test(
-  'work at intervals begins at the end of the start, is never done twice at once, and ends with the server',
+  'work at intervals begins when the server has started, never overlaps itself, and ends with the server',
   async (t) => {
     const all = shared()
     const host = createHost({ name: 'busy' }, all)
