@@ -1,5 +1,8 @@
 import { messageOf, serviceError } from './errors.js'
 
+/** A value, or a promise of it if it takes time. What is known already costs no promise. */
+export type Eventual<T> = T | Promise<T>
+
 export interface ReaderLimits {
   /** Maximum time for a client to read everything. */
   readonly streamMaxAgeMs: number

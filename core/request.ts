@@ -5,6 +5,7 @@ import type { Call, Operations } from './data/operations.js'
 import { countOf } from './data/request-limits.js'
 import type { Job } from './db/lane.js'
 import { ServiceError, serviceError } from './errors.js'
+import type { Eventual } from './deadline.js'
 import { type JsonReading, readJson } from './http/body.js'
 import type { Exchange } from './http/exchange.js'
 import { tagged, wantedFormat } from './http/respond.js'
@@ -19,7 +20,8 @@ import { timed } from './observe/timing.js'
  */
 export async function answerQuery(exchange: Exchange, operations: Operations, reading: JsonReading): Promise<Answer> {
   const format = wantedFormat(exchange)
-  const query = await readJson(exchange, reading) // parse: core/http/body.ts, core/json
+  const body = readJson(exchange, reading) // parse: core/http/body.ts, core/json
+  const query = body instanceof Promise ? await body : body
   const call = callOf(exchange, format) // session
   const answer = await operations.run(query, call) // core/data/registry.ts; lift: plugins/query/lift; then answerRequest
   return tagged(exchange, answer) // versions as an ETag: core/http/respond.ts
@@ -31,21 +33,42 @@ export function callOf(
   format: Call['format'] = 'json',
   dialect?: Call['dialect'],
 ): Call {
-  const { state } = exchange
-  return {
-    session: state.session,
-    get signal() {
-      return state.signal
-    },
-    keyed: state.keyed,
-    dryRun: state.dryRun,
-    headers: 'get' in exchange ? exchange : undefined,
-    log: () => state.log,
-    timing: state.timing,
-    explains: state.limits.explainPermissions,
-    format,
-    dialect,
+  return new HttpCall(exchange.state, 'get' in exchange ? exchange : undefined, format, dialect)
+}
+
+/** The context of an operation. Its signal is made when it is read, which most requests never do. */
+class HttpCall implements Call {
+  declare readonly signal: AbortSignal
+  readonly session: Call['session']
+  readonly keyed: Call['keyed']
+  readonly dryRun: Call['dryRun']
+  readonly timing: Call['timing']
+  readonly explains: Call['explains']
+  name: string | undefined
+
+  constructor(
+    private readonly state: Exchange['state'],
+    readonly headers: Call['headers'],
+    readonly format: Call['format'],
+    readonly dialect: Call['dialect'],
+  ) {
+    this.session = state.session
+    this.keyed = state.keyed
+    this.dryRun = state.dryRun
+    this.timing = state.timing
+    this.explains = state.limits.explainPermissions
+    // A property of its own, so that copies of a call have it.
+    Object.defineProperty(this, 'signal', SIGNAL)
   }
+
+  readonly log = () => this.state.log
+}
+
+const SIGNAL = {
+  enumerable: true,
+  get(this: Pick<Exchange, 'state'>) {
+    return this.state.signal
+  },
 }
 
 /** Maximum number of rows that are returned as one text. */
@@ -69,7 +92,8 @@ export async function answerRequest(
     timed(timing, 'compile', () => steps.compile(request, call, form, isFree))
 
   const isJson = most === undefined || format === 'json'
-  const plan = await compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
+  const compiled = compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
+  const plan = compiled instanceof Promise ? await compiled : compiled
   steps.checkPrice(plan, request, call)
   if (plan.statements.length === 0) return undefined
   const writes = plan.statements.length > 1
@@ -116,7 +140,7 @@ export interface RequestSteps {
    * Compiles a shape to SQL that the caller's role may run, once per shape and role.
    * @see core/compile, core/plan, core/sql
    */
-  compile(request: Request, call: Call, form: Form, isFree?: boolean): Promise<Compiled>
+  compile(request: Request, call: Call, form: Form, isFree?: boolean): Eventual<Compiled>
   /** Refuses a request above the cost limit. @see core/data/request-limits.ts */
   checkPrice(plan: Compiled, request: Request, call: Call): void
   /** Encodes rows that are too long for `bind` beforehand, in a worker. Returns undefined if there are none. */

@@ -1,8 +1,7 @@
 import { traced } from '../observe/timing.js'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { DatabaseConfig } from '../db/config.js'
 import type { Database } from '../db/database.js'
-import type { Job, Lane } from '../db/lane.js'
+import type { Job, Lane, Waiter } from '../db/lane.js'
 import type { RowBatches } from '../db/row-messages.js'
 import { type ServiceError, serviceError, unavailable } from '../errors.js'
 import type { Metrics } from '../observe/metrics.js'
@@ -19,12 +18,7 @@ export interface CallerLimits {
    * @param isQuick whether it may use a connection reserved for quick requests
    * @throws ServiceError 429 too-many-requests, 503 unavailable, 504 timeout
    */
-  run<T>(
-    call: Pick<Call, 'session' | 'signal'>,
-    fn: (signal: AbortSignal) => Promise<T>,
-    timeoutMs?: number,
-    isQuick?: boolean,
-  ): Promise<T>
+  run<T>(call: Waiter, fn: (signal: AbortSignal) => Promise<T>, timeoutMs?: number, isQuick?: boolean): Promise<T>
   /** Applies the limits to a lane. */
   lane(lane: Lane): Lane
 }
@@ -74,7 +68,7 @@ export function createCallerLimits(
   }
 
   /** Counts a stream until it ends. A small response has returned its connection already. */
-  async function untilEnd(rows: RowBatches, { session, signal }: Job): Promise<RowBatches> {
+  async function untilEnd(rows: RowBatches, { call: { session, signal } }: Job): Promise<RowBatches> {
     if (rows.done) return rows
     try {
       const release = await streams.take(session, signal)
@@ -101,12 +95,19 @@ export function createCallerLimits(
           // The connection enforces the server's limit.
           const { timeoutMs } = job.execution
           const ownMs = timeoutMs < config.statementTimeoutMs ? timeoutMs : Infinity
-          return run(job, (signal) => send(signal === job.signal ? job : { ...job, signal }), ownMs, job.isQuick)
+          const { call, isQuick } = job
+          const { session } = call
+          return run(
+            call,
+            (signal) => send(signal === call.signal ? job : { ...job, call: { session, signal } }),
+            ownMs,
+            isQuick,
+          )
         }
       return {
         cell: limited(cell),
         write: limited(write),
-        rows: async (job) => untilEnd(await run(job, () => rows(job)), job),
+        rows: async (job) => untilEnd(await run(job.call, () => rows(job)), job),
       }
     },
   }
@@ -268,20 +269,27 @@ export class Shares {
   private async wait(holder: Holder, isQuick: boolean, signal: AbortSignal | undefined): Promise<void> {
     const { waitMs, span } = this.options
     if (waitMs === 0) throw this.refusal(holder)
-    const over = new AbortController()
+    signal?.throwIfAborted()
     let granted = false
+    let stop!: () => void
+    const stopped = new Promise<void>((resolve) => (stop = resolve))
     const place: Waiting = {
       holder,
       isQuick,
       grant: () => {
         granted = true
-        over.abort()
+        stop()
       },
     }
     this.waiting.push(place)
-    const stop = signal ? AbortSignal.any([signal, over.signal]) : over.signal
     const since = performance.now()
-    const waiting = () => sleep(waitMs, undefined, { signal: stop, ref: false }).catch(() => undefined)
+    const waiting = async (): Promise<void> => {
+      const timer = setTimeout(stop, waitMs).unref()
+      signal?.addEventListener('abort', stop)
+      await stopped
+      signal?.removeEventListener('abort', stop)
+      clearTimeout(timer)
+    }
     if (span === undefined) await waiting()
     else await traced(() => ({ name: 'pool wait', attributes: { 'db.client.connection.pool.name': span } }), waiting)
     this.options.waited?.(performance.now() - since)

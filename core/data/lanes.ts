@@ -59,7 +59,7 @@ function retryOnLostConnection({ cell, rows, write }: Lane): Lane {
     <T>(read: (job: Job) => Promise<T>) =>
     (job: Job): Promise<T> =>
       read(job).catch(async (error: unknown) => {
-        if (!isConnectionError(error) || isSilence(error) || job.signal.aborted) throw error
+        if (!isConnectionError(error) || isSilence(error) || job.call.signal.aborted) throw error
         await sleep(NOTICE_MS)
         return read(job)
       })

@@ -59,9 +59,9 @@ export interface Request {
   /** Values by slot. */
   readonly values: readonly Json[]
   /** Whether it is a read of the caller that may run on a standby, as `database.readFrom` and the caller say. */
-  readonly onStandby?: true
+  readonly onStandby?: true | undefined
   /** Whether the operation sends no other request after it. */
-  readonly isLast?: true
+  readonly isLast?: true | undefined
 }
 
 /** One `type` of the JSON query API. */

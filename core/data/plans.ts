@@ -12,6 +12,7 @@ import {
 } from '../compile/compile.js'
 import type { CompilePool, PoolConfig, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../observe/metrics.js'
+import type { Eventual } from '../deadline.js'
 import type { Op } from '../ir.js'
 import type { Names } from '../plan/names.js'
 import { Shares } from './caller-limits.js'
@@ -23,9 +24,9 @@ export interface PlansOptions extends Omit<PoolConfig, 'planners'> {
   readonly limits: Pick<Limits, 'newQueries'>
 }
 
-/** Maximum number of compilations of a caller at a time. */
 /** Maximum time to wait for a turn. */
 const WAIT_MS = 30_000
+/** Maximum number of compilations of a caller at a time. */
 const COMPILATIONS = 2
 /** Short answers that a plan needs after a long one until another short one is likely. */
 const PROOF = 100
@@ -105,7 +106,7 @@ export class Plans {
   }
 
   /** Returns the compiled plan. @param caller charged for a cache miss; absent: no charge */
-  async compiled(snapshot: Snapshot, task: Task, caller?: string): Promise<Compiled> {
+  compiled(snapshot: Snapshot, task: Task, caller?: string): Eventual<Compiled> {
     const key = JSON.stringify([task.role, task.planner, task.form, task.shape])
     const hit = snapshot.cache.get(key)
     if (hit) {
@@ -113,6 +114,15 @@ export class Plans {
       this.found.add(hit)
       return hit
     }
+    return this.compileOnce(snapshot, task, key, caller)
+  }
+
+  private async compileOnce(
+    snapshot: Snapshot,
+    task: Task,
+    key: string,
+    caller: string | undefined,
+  ): Promise<Compiled> {
     const compile = async () => {
       // What was prepared has been charged for its length.
       this.chargeNewQuery(caller, this.preparing.has(task.planner) ? 1 : key.length)

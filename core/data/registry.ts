@@ -27,7 +27,15 @@ export class Registry implements Operations {
     return [...this.operations.keys()]
   }
 
-  async run(query: Json, given: Call): ReturnType<Operations['run']> {
+  run(query: Json, given: Call): Promise<Answer> {
+    try {
+      return this.start(query, given)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  private start(query: Json, given: Call): Promise<Answer> {
     const call = given.transaction ? given : withDryRun(query, given)
     const { type, args: unchecked, operation } = this.find(query, call)
     if (operation.admin && !(operation.explains && call.explains)) assertAdmin(call.session)
@@ -46,12 +54,26 @@ export class Registry implements Operations {
     }
     const args = this.check(operation, unchecked)
     const timeoutMs = operation.timeoutMs ?? this.timeoutMs
-    if (!call.transaction && (call.keyed || call.dryRun) && (await this.writes(operation, args, call))) {
-      return this.data.once(call, (once) => runOperation(type, operation, args, once, timeoutMs))
-    }
     // Others may send more than one request.
-    const alone = operation.lift || operation.resolve ? call : { ...call, onSent: undefined }
-    return runOperation(type, operation, args, alone, timeoutMs)
+    const run = (as: Call) =>
+      runOperation(
+        type,
+        operation,
+        args,
+        operation.lift || operation.resolve ? as : { ...as, onSent: undefined },
+        timeoutMs,
+      )
+    return !call.transaction && (call.keyed || call.dryRun) ? this.once(operation, args, call, run) : run(call)
+  }
+
+  /** Runs what writes once for its key, or as a dry run. */
+  private async once(
+    operation: Operation,
+    args: Json,
+    call: Call,
+    run: (call: Call) => Promise<Answer>,
+  ): Promise<Answer> {
+    return (await this.writes(operation, args, call)) ? this.data.once(call, run) : run(call)
   }
 
   /** Returns whether an operation may have an effect, other than the query that it runs in its place. */

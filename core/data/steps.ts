@@ -2,10 +2,11 @@ import type { Compiled, Task } from '../compile/compile.js'
 import type { DatabaseConfig } from '../db/config.js'
 import { isPooled } from '../db/database.js'
 import { executeIn } from '../db/execute.js'
-import type { Cell, Execution, Lane } from '../db/lane.js'
+import type { Cell, Execution, Job, Lane } from '../db/lane.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { type Observer, type Place, queryTags } from '../db/observe.js'
 import type { Answer } from '../answer.js'
+import type { Eventual } from '../deadline.js'
 import { type Json, Rows } from '../json/parse.js'
 import { LONG } from '../json/rows.js'
 import { answerRequest, type RequestSteps } from '../request.js'
@@ -25,6 +26,7 @@ import type { RowCounts } from './row-counts.js'
 import { inRows } from './row-places.js'
 import type { Snapshot } from './snapshots.js'
 import { splitVersion } from './split-version.js'
+import type { Transaction } from './transaction.js'
 import { refuseDryRun, type Transactions } from './transactions.js'
 
 interface Parts {
@@ -47,7 +49,7 @@ export interface Runner extends Pick<Data, 'run' | 'read' | 'plan' | 'prepare' |
   /** Returns whether the caller's request only reads. */
   isRead(request: Request, call: Call): Promise<boolean>
   /** @param caller charged for a new shape; absent: no charge */
-  compiled(snapshot: Snapshot, request: Request, call: Call, caller?: string, form?: Form): Promise<Compiled>
+  compiled(snapshot: Snapshot, request: Request, call: Call, caller?: string, form?: Form): Eventual<Compiled>
   /** Returns what a request asks PostgreSQL for. @param plan absent for a statement that explains it */
   executionOf(request: Request, call: Call, plan?: Compiled): Execution
   taskOf(request: Request, call: Call, form?: Form): Task
@@ -94,18 +96,18 @@ export function createRunner(parts: Parts): Runner {
     if (bytes > most) throw answerTooLarge(most)
   }
 
-  async function compiled(
+  function compiled(
     snapshot: Snapshot,
     request: Request,
     call: Call,
     caller?: string,
     form?: Form,
-  ): Promise<Compiled> {
-    try {
-      return await plans.compiled(snapshot, taskOf(request, call, form), caller)
-    } catch (error) {
+  ): Eventual<Compiled> {
+    const plan = plans.compiled(snapshot, taskOf(request, call, form), caller)
+    if (!(plan instanceof Promise)) return plan
+    return plan.catch((error: unknown) => {
       throw inRows(error, request.values)
-    }
+    })
   }
 
   const steps: RequestSteps = {
@@ -130,36 +132,35 @@ export function createRunner(parts: Parts): Runner {
         plan,
         values,
         execution,
-        session: call.session,
+        call,
         isLast: request.isLast,
         standby: hasStandbys && request.onStandby ? readPlace(config, call) : undefined,
-        // Quick requests never need one, so it is made when it is read.
-        get signal() {
-          return call.signal
-        },
       }
     },
-    async runCell(job, call) {
+    runCell(job, call) {
       const { transaction } = call
-      if (transaction) {
-        const client = await transaction.connection()
-        const answered = executeIn(client, job.plan, job.values, job.execution, place)
-        if (job.isLast && job.plan.statements.length === 1) call.onSent?.()
-        const text = await answered
-        transaction.answered += Buffer.byteLength(text)
-        mustFit(transaction.answered, call.session)
-        return answerOf(text, job.plan)
-      }
+      if (transaction) return runInside(transaction, job, call)
       if (!isPlainRead(job.plan)) {
         refuseDryRun(call)
-        return answerOf(await withPosition(call, lane.write(job)), job.plan)
+        return withPosition(call, lane.write(job)).then((cell) => answerOf(cell, job.plan))
       }
-      const cell = await lane.cell(job)
-      // What a write has written would be lost to the client.
-      mustFit(cell.length, call.session)
-      return answerOf(cell, job.plan)
+      return lane.cell(job).then((cell) => {
+        // What a write has written would be lost to the client.
+        mustFit(cell.length, call.session)
+        return answerOf(cell, job.plan)
+      })
     },
     runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan),
+  }
+
+  async function runInside(transaction: Transaction, job: Job, call: Call): Promise<Answer> {
+    const client = await transaction.connection()
+    const answered = executeIn(client, job.plan, job.values, job.execution, place)
+    if (job.isLast && job.plan.statements.length === 1) call.onSent?.()
+    const text = await answered
+    transaction.answered += Buffer.byteLength(text)
+    mustFit(transaction.answered, call.session)
+    return answerOf(text, job.plan)
   }
 
   /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */
@@ -177,13 +178,9 @@ export function createRunner(parts: Parts): Runner {
     executionOf,
     compiled,
     mustFit,
-    async run(request, call) {
-      const answered = await answer(request, call)
-      return answered && textOf(answered)
-    },
-    async read(request, call, most = Infinity) {
-      return (await answer(request, call, call.transaction ? undefined : most)) as Answer
-    },
+    run: (request, call) => answer(request, call).then((answered) => answered && textOf(answered)),
+    read: (request, call, most = Infinity) =>
+      answer(request, call, call.transaction ? undefined : most) as Promise<Answer>,
     plan({ planner, shape, values }, names) {
       try {
         return plans.plan(planner, shape, names)

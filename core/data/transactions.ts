@@ -63,9 +63,19 @@ export function createTransactions(
     log: call.log,
   })
 
-  async function retried<T>(call: Call | undefined, run: () => Promise<T>): Promise<T> {
+  /** Most work succeeds at once, so only what has failed costs more than a promise. */
+  const retried: Transactions['retried'] = (call, run) => run().catch((error: unknown) => again(call, run, error))
+
+  /** @param first how the first run failed */
+  async function again<T>(call: Call | undefined, run: () => Promise<T>, first: unknown): Promise<T> {
+    let isFirst = true
+    const next = async (): Promise<T> => {
+      if (!isFirst) return run()
+      isFirst = false
+      throw first
+    }
     try {
-      return await retryOnConflict(() => retryOnStaleSnapshot(snapshots, run))
+      return await retryOnConflict(() => retryOnStaleSnapshot(snapshots, next))
     } catch (error) {
       const said = clientError(error, call && readerOf(call), undefined, call?.dialect)
       throw call && isAdmin(call.session) ? await explainMissing(database, said) : said

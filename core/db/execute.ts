@@ -15,7 +15,7 @@ export function plainLane(database: Database): Lane {
   const place = placeOn(database, 'pool')
   const ofStreams = placeOn(database, 'stream')
   // One statement is one round trip and needs no explicit transaction.
-  const run: Lane['cell'] = ({ plan, values, execution, signal }) =>
+  const run: Lane['cell'] = ({ plan, values, execution, call: { signal } }) =>
     withClient(database.main, (client, discard) =>
       cancellable(database, client, discard, signal, () => {
         const execute = () => executeIn(client, plan, values, execution, place)

@@ -24,14 +24,20 @@ export interface Execution extends Origin {
   readonly onTime?: (ms: number) => void
 }
 
+/** A caller that waits for its request. */
+export interface Waiter {
+  readonly session: Session
+  readonly signal: AbortSignal
+}
+
 /** A compiled request with its values, for one caller. */
 export interface Job {
   readonly plan: Compiled
   /** Values of the first statement. They are bound before a connection is taken, so an invalid value costs none. */
   readonly values: readonly (string | null)[]
   readonly execution: Execution
-  readonly session: Session
-  readonly signal: AbortSignal
+  /** Whose request it is. Its signal is made when it is read, which quick requests never do. */
+  readonly call: Waiter
   /** Present for a read that may run on a standby. `after` is a position that the standby must have replayed. */
   readonly standby?: { readonly after?: Position | undefined } | undefined
   /** Whether no statement of its operation follows it. */

@@ -324,7 +324,7 @@ export function standbyLane(standbys: Standbys, lanes: ReadonlyMap<Database, Lan
       try {
         return await unlessSilent(standbys, chosen, from(lane)(job), drop)
       } catch (error) {
-        if (job.signal.aborted || !isOfStandby(error)) throw error
+        if (job.call.signal.aborted || !isOfStandby(error)) throw error
         return from(primary)(job)
       }
     }

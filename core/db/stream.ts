@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PoolClient } from 'pg'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
@@ -47,7 +46,7 @@ async function openRows(
   database: Database,
   { pool, open, place }: RowConnections,
   statement: Prepared,
-  { values, execution, signal }: Job,
+  { values, execution, call: { signal } }: Job,
 ): Promise<RowBatches> {
   const toClientError = (error: unknown): unknown => clientError(error, execution.reader, statement, execution.dialect)
   signal.throwIfAborted()
@@ -276,15 +275,19 @@ function watch({ silenced, breaker }: Database, client: PoolClient): Watched {
 }
 
 async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {
-  const settled = new AbortController()
-  const stop = AbortSignal.any([settled.signal, signal])
-  const late = async (): Promise<never> => {
-    await sleep(timeoutMs, undefined, { signal: stop })
-    throw serviceError('timeout', 'the statement took longer than the server allows (database.statementTimeoutMs)')
-  }
+  let stop!: (reason: unknown) => void
+  const stopped = new Promise<never>((_, reject) => (stop = reject))
+  const onAbort = () => stop(signal.reason)
+  const timer = setTimeout(() => stop(tooLong()), timeoutMs)
+  signal.throwIfAborted()
+  signal.addEventListener('abort', onAbort)
   try {
-    return await Promise.race([promise, late()])
+    return await Promise.race([promise, stopped])
   } finally {
-    settled.abort()
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
   }
 }
+
+const tooLong = () =>
+  serviceError('timeout', 'the statement took longer than the server allows (database.statementTimeoutMs)')

@@ -1,11 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { at, ServiceError, serviceError } from '../errors.js'
+import type { Eventual } from '../deadline.js'
 import { KeyedRequest } from '../request-headers.js'
 import { isAdmin, ROLE_NAME, type Session, USER_ID } from '../session.js'
 import { Timing } from '../observe/timing.js'
 import { addressKey } from './client-address.js'
 import type { AuthConfig, HttpConfig } from './config.js'
 import {
+  after,
   anonymous,
   bearerToken,
   chosenRole,
@@ -28,9 +30,9 @@ import { createWebhook } from './webhook.js'
 
 interface Admission {
   /** Admits a request if the limits allow it, and authenticates its caller: sets `state.session`. */
-  enter(exchange: Entering): Promise<void>
+  enter(exchange: Entering): Eventual<void>
   /** Authenticates the caller only. */
-  identify(exchange: Entering): Promise<Session>
+  identify(exchange: Entering): Eventual<Session>
 }
 type Entering = Pick<Exchange, 'req' | 'res' | 'path' | 'state'>
 
@@ -49,39 +51,47 @@ export function admission(
 ): Admission {
   const overSocket = config.socket !== undefined
 
-  async function identify(ctx: Entering, onRefusal: () => void): Promise<Session> {
+  function identify(ctx: Entering): Eventual<Session> {
+    const { client } = ctx.state
     try {
       const isExempt = unauthenticated.some((prefix) => ctx.path.startsWith(prefix))
-      const session = isExempt ? anonymous() : await authenticate(ctx.req, overSocket)
-      return withCaller(session, ctx.state.client)
+      const session = isExempt ? anonymous() : authenticate(ctx.req, overSocket)
+      if (!(session instanceof Promise)) return withCaller(session, client)
+      return session.then((known) => withCaller(known, client)).catch((error) => refuse(ctx, error))
     } catch (error) {
-      onRefusal()
-      if (!isWrongGuess(error)) throw error
-      const reason = error.cause instanceof Error ? error.cause.message : undefined
-      if (reason !== undefined) ctx.state.log.warn({ reason }, 'credentials refused')
-      if (await traffic.authFailed(ctx.state.client, ctx.state.signal)) throw tooManyGuesses()
-      // Otherwise only the log has the reason: the response must not help an attacker who guesses.
-      if (config.refusalReasons) ctx.state.refusalReason = reason
-      throw error
+      return refuse(ctx, error)
     }
   }
 
+  async function refuse({ state }: Entering, error: unknown): Promise<never> {
+    state.leave?.()
+    if (!isWrongGuess(error)) throw error
+    const reason = error.cause instanceof Error ? error.cause.message : undefined
+    if (reason !== undefined) state.log.warn({ reason }, 'credentials refused')
+    if (await traffic.authFailed(state.client, state.signal)) throw tooManyGuesses()
+    // Otherwise only the log has the reason: the response must not help an attacker who guesses.
+    if (config.refusalReasons) state.refusalReason = reason
+    throw error
+  }
+
+  function admit(ctx: Entering, session: Session): void {
+    ctx.state.session = session
+    if (config.serverTiming && isAdmin(session)) ctx.state.timing = new Timing()
+    traffic.held.check(session)
+    const { prefer, 'idempotency-key': key } = ctx.req.headers
+    if (prefer !== undefined) readPrefer(ctx, String(prefer), idempotent)
+    if (key === undefined) return
+    const by = honoured(idempotent, ctx.path)
+    if (!by) throw noIdempotency()
+    if (key === '') throw emptyKey()
+    if (by === 'server') ctx.state.keyed = keyedRequest(String(key), ctx.req)
+  }
+
   return {
-    identify: (ctx) => identify(ctx, () => {}),
-    async enter(ctx) {
-      const leave = traffic.enter(ctx.state.client)
-      ctx.res.on('close', leave)
-      const session = await identify(ctx, leave)
-      ctx.state.session = session
-      if (config.serverTiming && isAdmin(session)) ctx.state.timing = new Timing()
-      traffic.held.check(session)
-      const { prefer, 'idempotency-key': key } = ctx.req.headers
-      if (prefer !== undefined) readPrefer(ctx, String(prefer), idempotent)
-      if (key === undefined) return
-      const by = honoured(idempotent, ctx.path)
-      if (!by) throw noIdempotency()
-      if (key === '') throw emptyKey()
-      if (by === 'server') ctx.state.keyed = keyedRequest(String(key), ctx.req)
+    identify,
+    enter(ctx) {
+      ctx.state.entered(traffic.enter(ctx.state.client))
+      return after(identify(ctx), (session) => admit(ctx, session))
     },
   }
 }
@@ -155,7 +165,7 @@ const tooManyGuesses = () =>
  * @param overSocket whether it came over a unix socket, whose permissions admit only the gateway; proves nothing unless
  *   a gateway is configured
  */
-export type Authenticate = (req: IncomingMessage, overSocket?: boolean) => Promise<Session>
+export type Authenticate = (req: IncomingMessage, overSocket?: boolean) => Eventual<Session>
 
 /** Reads credentials of one kind. Returns `null` to try the next authenticator. Throws a 401 for wrong credentials. */
 export type Authenticator = (request: Credentials) => Promise<Session | null> | Session | null
@@ -186,7 +196,7 @@ export function createAuthenticate(
   const hasToken = (headers: RequestHeaders) => tokenHeaders.some((name) => headers.get(name) !== undefined)
   const askWebhook = config.webhook && createWebhook(config.webhook, hasura)
 
-  const authenticate: Authenticate = async (req, overSocket = false) => {
+  const authenticate: Authenticate = (req, overSocket = false) => {
     const atGateway = config.mode === 'gateway' && overSocket
     const headers = readHeaders(req, hasura)
     const proven =
@@ -194,18 +204,22 @@ export function createAuthenticate(
     if (proven) return proven
     if (config.mode === 'gateway') throw missingCredentials('this server accepts requests from its gateway only')
 
-    const own = await fromAuthenticators(headers, extra, adminSecrets.keys)
-    // A browser sends cookies with every request, but a token in a header on purpose.
-    if (own && (own.via !== 'cookie' || !hasToken(headers))) return own
-    if (headers.underscored !== undefined) throw refused(headers.underscored, 'has a name with "_"')
-    const known = await readToken?.(headers)
-    if (known) return known
-    if (askWebhook) return askWebhook(headers, req.rawHeaders)
+    return after(fromAuthenticators(headers, extra, adminSecrets.keys), (own) => {
+      // A browser sends cookies with every request, but a token in a header on purpose.
+      if (own && (own.via !== 'cookie' || !hasToken(headers))) return own
+      if (headers.underscored !== undefined) throw refused(headers.underscored, 'has a name with "_"')
+      return after(readToken ? readToken(headers) : null, (known) => known ?? withoutToken(headers, req))
+    })
+  }
+
+  function withoutToken(headers: RequestHeaders, { rawHeaders }: IncomingMessage): Eventual<Session> {
+    if (askWebhook) return askWebhook(headers, rawHeaders)
     if (bearerToken(headers) !== undefined) throw invalidToken(new Error('auth.jwt is not configured'))
     chosenRole(requestedRole(headers), ['anonymous'], 'anonymous')
     return anonymous()
   }
-  return hasura ? async (req, overSocket) => withHasuraNames(await authenticate(req, overSocket)) : authenticate
+
+  return hasura ? (req, overSocket) => after(authenticate(req, overSocket), withHasuraNames) : authenticate
 }
 
 /** Adds the variables by their names in Hasura, for functions with a session argument. */
@@ -234,27 +248,33 @@ export function gatewayMistake(config: AuthConfig, [unset]: readonly string[]): 
 }
 
 /** @param secretKeys keyed hashes of the valid admin secrets */
-async function fromAuthenticators(
+function fromAuthenticators(
   headers: RequestHeaders,
   extra: readonly Authenticator[],
   secretKeys: ReadonlySet<string>,
-): Promise<Session | null> {
-  if (extra.length === 0) return null
+  from = 0,
+): Eventual<Session | null> {
+  const authenticator = extra[from]
+  if (!authenticator) return null
   const credentials: Credentials = {
     // Plugins see the requested role and no other X-Service header, because those are unverified.
     header: (name) => (name.startsWith('x-service-') && name !== 'x-service-role' ? undefined : headers.get(name)),
-    cookie: headers.cookie,
+    cookie: (name) => headers.cookie(name),
   }
-  for (const authenticator of extra) {
-    const session = await authenticator(credentials)
-    if (session === null) continue
-    const { role, roles, variables, via, secretKey } = session
-    if (secretKey !== undefined && !secretKeys.has(secretKey)) continue
-    if (!ROLE_NAME.test(role)) throw new Error('an authenticator returned an invalid role name')
-    if (isAdmin(session)) return actingAs(session, headers)
-    const held = roles && rolesOf(roles)
-    const chosen = chosenRole(requestedRole(headers), held ?? [role], role)
-    return Object.freeze({ ...makeSession(chosen, variables, via), roles: held })
-  }
-  return null
+  return after(
+    authenticator(credentials),
+    (found) =>
+      (found && admitted(found, headers, secretKeys)) ?? fromAuthenticators(headers, extra, secretKeys, from + 1),
+  )
+}
+
+/** Returns the session of an authenticator in the role that the request asks for, or null if its secret is not valid any more. */
+function admitted(session: Session, headers: RequestHeaders, secretKeys: ReadonlySet<string>): Session | null {
+  const { role, roles, variables, via, secretKey } = session
+  if (secretKey !== undefined && !secretKeys.has(secretKey)) return null
+  if (!ROLE_NAME.test(role)) throw new Error('an authenticator returned an invalid role name')
+  if (isAdmin(session)) return actingAs(session, headers)
+  const held = roles && rolesOf(roles)
+  const chosen = chosenRole(requestedRole(headers), held ?? [role], role)
+  return Object.freeze({ ...makeSession(chosen, variables, via), roles: held })
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { parseFailed, type ServiceError, serviceError } from '../errors.js'
+import type { Eventual } from '../deadline.js'
 import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, type JsonLimits, parseJson } from '../json/parse.js'
 import { LONG } from '../json/rows.js'
 import { sha256 } from '../request-headers.js'
@@ -26,14 +27,38 @@ const SHORT = 4 * 1024
  * Reads the JSON body of a request that may change something. Enforces the configured limits and same-origin.
  * @throws ServiceError 400, 403, 408, 413, 415, 429
  */
-export async function readJson(
+export function readJson(ctx: Omit<Exchange, 'params'>, reading: JsonReading = {}): Eventual<Json> {
+  const { req, state } = ctx
+  requireJson(ctx, state.session)
+  assertSameOrigin(ctx, state.session)
+  const limits = limitsFor(state.limits, state.session, reading.largeForAdmin)
+  // Small bodies usually arrive together with the headers.
+  if (!req.complete || req.readableLength > SHORT) return readLong(ctx, reading, limits)
+  assertNotCoded(req)
+  return parseShort(readComplete(req, limits), ctx, reading, limits)
+}
+
+function parseShort(
+  body: Buffer,
+  { state: { timing, keyed } }: Pick<Exchange, 'state'>,
+  { rowsAt, empty }: JsonReading,
+  { json }: JsonBodyLimits,
+): Json {
+  keyed?.add(sha256(body).toString('hex'))
+  if (body.length === 0 && empty !== undefined) return empty
+  return timing
+    ? timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
+    : parseJson(decodeUtf8(body), json, rowsAt)
+}
+
+async function readLong(
   ctx: Omit<Exchange, 'params'>,
-  { rowsAt, largeForAdmin, empty }: JsonReading = {},
+  reading: JsonReading,
+  limitsOfBody: JsonBodyLimits,
 ): Promise<Json> {
   const { session, limits, held, timing, keyed } = ctx.state
-  requireJson(ctx, session)
-  assertSameOrigin(ctx, session)
-  const { maxBytes, setting, json } = limitsFor(limits, session, largeForAdmin)
+  const { maxBytes, setting, json } = limitsOfBody
+  const { rowsAt } = reading
   const body = await readBody(ctx.req, {
     maxBytes,
     setting,
@@ -41,9 +66,8 @@ export async function readJson(
     hold: (bytes, size) => held.receive(session, bytes, size),
     turn: (bytes) => held.turn(session, ctx.res, bytes, limits.jsonTimeoutMs),
   })
+  if (body.length <= SHORT) return parseShort(body, ctx, reading, limitsOfBody)
   keyed?.add(sha256(body).toString('hex'))
-  if (body.length === 0 && empty !== undefined) return empty
-  if (body.length <= SHORT) return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
   if (body.length <= LONG) {
     await held.round(session)
     return timed(timing, 'parse', () => parseJson(decodeUtf8(body), json, rowsAt))
@@ -152,7 +176,7 @@ export function assertNotCoded(req: IncomingMessage): void {
 }
 
 /** Reads a body that has arrived completely, as small bodies usually do together with the headers. */
-function readComplete(req: IncomingMessage, limits: BodyLimits): Buffer {
+function readComplete(req: IncomingMessage, limits: Pick<BodyLimits, 'maxBytes' | 'setting'>): Buffer {
   if (req.readableLength > limits.maxBytes) throw tooLarge(limits)
   return (req.read() as Buffer | null) ?? NOTHING
 }
@@ -241,7 +265,7 @@ function startOf(chunks: readonly Buffer[], { headers }: IncomingMessage, { maxB
 
 const ignore = () => {}
 
-const tooLarge = ({ maxBytes, setting = 'http.maxJsonBytes' }: BodyLimits) =>
+const tooLarge = ({ maxBytes, setting = 'http.maxJsonBytes' }: Pick<BodyLimits, 'maxBytes' | 'setting'>) =>
   serviceError('payload-too-large', `the body is longer than ${maxBytes} bytes (${setting})`)
 const tooSlow = ({ timeoutMs }: BodyLimits) =>
   serviceError('request-timeout', `the body did not arrive within ${timeoutMs} ms (http.jsonTimeoutMs)`)

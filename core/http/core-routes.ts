@@ -26,7 +26,7 @@ interface CoreRoutesOptions {
   readonly ready: () => Promise<ReadyReport>
   readonly about: () => About | Promise<About>
   readonly plugins: readonly PluginRoutes[]
-  readonly identify: (ctx: Context) => Promise<Session>
+  readonly identify: (ctx: Context) => Promise<Session> | Session
   readonly draining: () => boolean
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Eventual } from '../deadline.js'
 import { serviceError } from '../errors.js'
 import { ROLE_NAME, type Session, USER_ID, VARIABLE_NAME } from '../session.js'
 import { addressedUrl } from './client-address.js'
@@ -31,25 +32,57 @@ export const ownName = (name: string, hasura: boolean): string =>
  *   one (CGI turns `-` into `_`), or with control characters, non-ASCII characters or outer spaces in its value
  */
 export function readHeaders(req: IncomingMessage, hasura: boolean): RequestHeaders {
-  const first = new Map<string, string>()
-  const service = new Map<string, string>()
-  let known: Set<string> | undefined
-  let underscored: string | undefined
-  for (let i = 0; i < req.rawHeaders.length; i += 2) {
-    const name = ownName(req.rawHeaders[i]!.toLowerCase(), hasura)
-    const value = req.rawHeaders[i + 1]!
-    if (first.has(name) && NEVER_TWICE.has(name)) throw refused(name, 'is repeated')
-    const read = readAs(name, hasura)
-    if (read !== undefined) {
+  return new HeaderLines(req.rawHeaders, hasura)
+}
+
+const NONE: ReadonlyMap<string, string> = new Map()
+
+class HeaderLines implements RequestHeaders {
+  service = NONE
+  underscored: string | undefined
+
+  /** @param lines names and values alternate */
+  constructor(
+    private readonly lines: readonly string[],
+    private readonly hasura: boolean,
+  ) {
+    let known: Set<string> | undefined
+    for (let i = 0; i < lines.length; i += 2) {
+      const name = ownName(lines[i]!.toLowerCase(), hasura)
+      if (NEVER_TWICE.has(name) && this.find(name) !== i) throw refused(name, 'is repeated')
+      const read = readAs(name, hasura)
+      if (read === undefined) continue
       if (known?.has(read)) throw refused(name, 'is repeated')
       known = (known ?? new Set()).add(read)
-      if (read !== name) underscored = name
-      service.set(name, checked(name, value))
+      if (read !== name) this.underscored = name
+      if (this.service === NONE) this.service = new Map()
+      ;(this.service as Map<string, string>).set(name, checked(name, lines[i + 1]!))
     }
-    if (name === 'cookie' && first.has(name)) first.set(name, `${first.get(name)}; ${value}`)
-    else if (!first.has(name)) first.set(name, value)
   }
-  return { get: (name) => first.get(name), service, underscored, cookie: (name) => cookie(first.get('cookie'), name) }
+
+  get(name: string): string | undefined {
+    const at = this.find(name)
+    return at < 0 ? undefined : this.lines[at + 1]
+  }
+
+  /** Returns the first cookie of a name: browsers send the one with the longest path first (RFC 6265 5.4). */
+  cookie(name: string): string | undefined {
+    for (let at = this.find('cookie'); at >= 0; at = this.find('cookie', at + 2)) {
+      const value = cookieOf(this.lines[at + 1]!, name)
+      if (value !== undefined) return value
+    }
+    return undefined
+  }
+
+  /** Returns the index of the first line with a name. */
+  private find(name: string, from = 0): number {
+    for (let i = from; i < this.lines.length; i += 2) {
+      const given = this.lines[i]!
+      const isAsLong = given.length === name.length
+      if ((isAsLong || this.hasura) && ownName(given.toLowerCase(), this.hasura) === name) return i
+    }
+    return -1
+  }
 }
 
 const NEVER_TWICE = new Set(['authorization', 'host'])
@@ -86,9 +119,8 @@ function checked(name: string, value: string): string {
   throw refused(name, 'has a value that is not plain ASCII text')
 }
 
-/** Returns the first cookie of a name: browsers send the one with the longest path first (RFC 6265 5.4). */
-function cookie(header: string | undefined, name: string): string | undefined {
-  for (const pair of header?.split(';') ?? []) {
+function cookieOf(header: string, name: string): string | undefined {
+  for (const pair of header.split(';')) {
     const equals = pair.indexOf('=')
     if (equals > 0 && pair.slice(0, equals).trim() === name) {
       return pair
@@ -121,7 +153,8 @@ export function makeSession(
 }
 
 /** Creates the session of an unauthenticated caller. */
-export const anonymous = (): Session => makeSession('anonymous', new Map([[USER_ID, '0']]), 'anonymous')
+export const anonymous = (): Session => ANONYMOUS
+const ANONYMOUS = makeSession('anonymous', new Map([[USER_ID, '0']]), 'anonymous')
 
 /**
  * Returns the role that the request asks for, if any.
@@ -216,3 +249,7 @@ export function requireJson(ctx: Pick<Exchange, 'get' | 'state'>, session: Sessi
   if (type === 'application/json') return
   throw serviceError('unsupported-media-type', 'the Content-Type should be application/json')
 }
+
+/** Goes on with a value as soon as it is known. */
+export const after = <T, R>(value: Eventual<T>, use: (value: T) => Eventual<R>): Eventual<R> =>
+  value instanceof Promise ? value.then(use) : use(value)

@@ -1,12 +1,14 @@
 import type { KeyObject } from 'node:crypto'
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
+import type { Eventual } from '../deadline.js'
 import { valueAtPointer } from '../json/json-pointer.js'
 import type { Logger } from '../observe/log.js'
 import type { Session } from '../session.js'
 import { ALLOWED_ROLES, type Claims, isRole, readClaims, rolesOf, variablesOf } from './claims.js'
 import type { JwtConfig } from './config.js'
 import {
+  after,
   type RequestHeaders,
   bearerToken,
   chosenRole,
@@ -17,7 +19,7 @@ import {
 } from './identity.js'
 import { createKeySet, type TryKeys } from './jwks.js'
 import { fixedKey } from './jwt-key.js'
-import { TokenCache } from './token-cache.js'
+import { TokenCache, type Verified } from './token-cache.js'
 
 /** Imported for the first token, because a server may not use tokens at all. */
 const jose = () => import('jose')
@@ -34,24 +36,27 @@ export function createTokenReader(
   configs: readonly JwtConfig[],
   log: Logger,
   hasura: boolean,
-): (headers: RequestHeaders) => Promise<Session | null> {
+): (headers: RequestHeaders) => Eventual<Session | null> {
   const issuers = configs.map((config, index) => {
     return createIssuer(config, configs.length === 1 ? 'auth.jwt' : `auth.jwt[${index}]`, log)
   })
-  return async (headers) => {
-    const found = findToken(headers, issuers)
+  const usual = issuers.filter(({ config }) => config.header === undefined)
+  return (headers) => {
+    const found = findToken(headers, issuers, usual)
     if (!found) return null
     const { token, via, readers } = found
     if (token.length > MAX_TOKEN_BYTES)
       throw invalidToken(new Error(`the token has more than ${MAX_TOKEN_BYTES} bytes`))
-    const issuer = readers.length === 1 ? readers[0] : await namedBy(token, readers)
-    if (!issuer) throw invalidToken(new Error('the issuer of the token is not configured'))
-    const { payload, sessions } = issuer.tokens.get(token) ?? issuer.tokens.add(token, await verified(token, issuer))
-    const requested = requestedRole(headers)
-    const key = `${via} ${requested ?? ''}`
-    let session = sessions.get(key)
-    if (!session) sessions.set(key, (session = sessionOf(payload, issuer.config.claims, requested, via, hasura)))
-    return session
+    return after(readers.length === 1 ? readers[0] : namedBy(token, readers), (issuer) => {
+      if (!issuer) throw invalidToken(new Error('the issuer of the token is not configured'))
+      return after(issuer.tokens.get(token) ?? verified(token, issuer), ({ payload, sessions }) => {
+        const requested = requestedRole(headers)
+        const key = `${via} ${requested ?? ''}`
+        let session = sessions.get(key)
+        if (!session) sessions.set(key, (session = sessionOf(payload, issuer.config.claims, requested, via, hasura)))
+        return session
+      })
+    })
   }
 }
 
@@ -104,9 +109,13 @@ interface FoundToken {
 /**
  * Returns the first token found: in Authorization, in a configured header, or in a cookie. No other token is
  * considered.
+ * @param usual the issuers whose tokens come in Authorization or a cookie
  */
-function findToken(headers: RequestHeaders, issuers: readonly Issuer[]): FoundToken | undefined {
-  const usual = issuers.filter(({ config }) => config.header === undefined)
+function findToken(
+  headers: RequestHeaders,
+  issuers: readonly Issuer[],
+  usual: readonly Issuer[],
+): FoundToken | undefined {
   const bearer = usual.length === 0 ? undefined : bearerToken(headers)
   if (bearer !== undefined) return { token: bearer, via: 'token', readers: usual }
   for (const { config } of issuers) {
@@ -134,12 +143,12 @@ async function namedBy(token: string, issuers: readonly Issuer[]): Promise<Issue
   }
 }
 
-async function verified(token: string, { key, options }: Issuer): Promise<JWTPayload> {
+async function verified(token: string, { key, options, tokens }: Issuer): Promise<Verified> {
   const { jwtVerify, decodeProtectedHeader } = await jose()
   const verify = (one: KeyObject | Uint8Array) => jwtVerify(token, one, options)
   try {
     const { payload } = await (typeof key === 'function' ? key(decodeProtectedHeader(token), verify) : verify(key))
-    return payload
+    return tokens.add(token, payload)
   } catch (error) {
     throw error instanceof ServiceError ? error : invalidToken(error)
   }

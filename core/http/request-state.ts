@@ -50,7 +50,10 @@ export class RequestState {
   span?: RequestSpan | undefined
   /** Why credentials were refused, if the response may say so. See `http.refusalReasons`. */
   refusalReason?: string
+  /** Ends its place among the requests in progress, once it has one. */
+  leave?: () => void
   private isGone = false
+  private isOver = false
   private madeLog: Logger | undefined
   private madeGone: AbortController | undefined
 
@@ -98,14 +101,23 @@ export class RequestState {
     return this.madeGone.signal
   }
 
+  /** @param leave called when the response has ended, if not before */
+  entered(leave: () => void): void {
+    this.leave = leave
+    if (this.isOver) leave()
+  }
+
   /** Reports an error that the response contains, whatever its status. */
   failed(code: string): void {
     this.code = code
     this.errors = [...(this.errors ?? []), code]
   }
 
-  /** Reports that the client disconnected before the response was complete. */
-  gone(): void {
+  /** Reports that the response has ended. @param isComplete false if the client disconnected before */
+  ended(isComplete: boolean): void {
+    this.isOver = true
+    this.leave?.()
+    if (isComplete) return
     this.isGone = true
     this.madeGone?.abort(clientGone())
   }
@@ -140,7 +152,7 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
     res.on('close', () => {
       const ms = performance.now() - start
       const complete = res.writableFinished || state.answered === true
-      if (!complete) state.gone()
+      state.ended(complete)
       const method = req.method ?? ''
       const route = patternOf(state) ?? '(none)'
       const status = res.statusCode

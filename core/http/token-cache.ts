@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose'
 import type { Session } from '../session.js'
 
 /** A verified token. */
-interface Verified {
+export interface Verified {
   readonly payload: JWTPayload
   /** Sessions created from it, by the header or cookie of the token and the requested role. */
   readonly sessions: Map<string, Session>

@@ -17,10 +17,12 @@ export class Sessions {
    * @throws ServiceError 503 while the database is unavailable, but not for the parts of a page: without data they are
    *   the same for everybody, and the page itself says what is wrong
    */
-  async find(credentials: Credentials): Promise<Session | null> {
-    if (!isOwnPage((name) => credentials.header(name))) return null
+  find(credentials: Credentials): Promise<Session | null> | null {
     const id = idIn(credentials.header('host'), credentials.cookie)
-    if (id === undefined) return null
+    return id === undefined || !isOwnPage((name) => credentials.header(name)) ? null : this.#read(id, credentials)
+  }
+
+  async #read(id: string, credentials: Credentials): Promise<Session | null> {
     try {
       const [found] = await this.#data.query<Row>(
         `select ${COLUMNS} from svc_catalog.svc_console_session where id_hash = $1 and expires_at > pg_catalog.now()`,

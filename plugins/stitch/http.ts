@@ -71,7 +71,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
       requireJson(ctx, session)
       assertSameOrigin(ctx, session)
     }
-    send(ctx, await run(ctx, () => readJson(ctx), false), type)
+    send(ctx, await run(ctx, async () => readJson(ctx), false), type)
   })
 
   const page = graphiql(router, config.path)

@@ -890,7 +890,7 @@ async function serve(t: Test, config: object, extra: readonly Authenticator[] = 
 /** A server that answers with the session, and how to send it raw header lines. */
 async function serveWith(t: Test, authenticate: ReturnType<typeof createAuthenticate>) {
   const url = await listen(t, (req, res) => {
-    authenticate(req).then(
+    ;(async () => authenticate(req))().then(
       ({ role, variables, via }) => res.end(JSON.stringify({ role, variables: Object.fromEntries(variables), via })),
       (error: unknown) => {
         const known = error instanceof ServiceError ? error : new ServiceError(599, 'bug', String(error))

@@ -3,7 +3,7 @@ import type { Logger } from '../../observe/log.js'
 import type { Metrics } from '../../observe/metrics.js'
 import { cancel, type Database, GRACE_MS, isPooled, poolName } from '../database.js'
 import { isConnectionError } from '../sqlstates.js'
-import type { Cell, Job, Lane } from '../lane.js'
+import type { Job, Lane } from '../lane.js'
 import { type Observer, type Place, placeOn } from '../observe.js'
 import { readRows } from '../stream.js'
 import { Blocks, blockSource, divertRows, openSocket } from './rows.js'
@@ -88,40 +88,29 @@ function shared(
     return pace
   }
 
-  return async (job) => {
+  return (job) => {
     const pace = paceOf(job)
     if (!pace) return plain(job)
-    const judge = pace.of(job.session.caller)
-    return (
-      (judge.mayShare && (await runShared(pipelines, place, job, judge))) ||
-      plain({
-        ...job,
-        isQuick: pace.mayShare,
-        execution: { ...job.execution, onTime: (ms) => pace.ranAlone(ms) },
-      })
+    const { plan, values, execution, call } = job
+    const { observer } = execution
+    const alone = () =>
+      plain({ ...job, isQuick: pace.mayShare, execution: { ...execution, onTime: (ms) => pace.ranAlone(ms) } })
+    const judge = pace.of(call.session.caller)
+    const statement = plan.statements[0] as Prepared
+    const since = performance.now()
+    const answer = judge.mayShare ? pipelines.run(statement, values, execution, judge) : undefined
+    if (!answer) return alone()
+    return (observer ? observer.trace(statement, execution, place, () => answer) : answer).then(
+      (cell) => {
+        observer?.time(execution, place, performance.now() - since)
+        return cell
+      },
+      (error: unknown) => {
+        // It did not run, and nothing has happened.
+        if (error instanceof NotDone) return alone()
+        throw error
+      },
     )
-  }
-}
-
-/** @returns undefined when it did not run here and nothing has happened */
-async function runShared(
-  pipelines: Pipelines,
-  place: Place,
-  { plan, values, execution }: Job,
-  judge: ReturnType<Pace['of']>,
-): Promise<Cell | undefined> {
-  const { observer } = execution
-  const statement = plan.statements[0] as Prepared
-  const since = performance.now()
-  try {
-    const answer = pipelines.run(statement, values, execution, judge)
-    if (!answer) return undefined
-    const cell = await (observer ? observer.trace(statement, execution, place, () => answer) : answer)
-    observer?.time(execution, place, performance.now() - since)
-    return cell
-  } catch (error) {
-    if (error instanceof NotDone) return undefined
-    throw error
   }
 }
 

@@ -27,7 +27,7 @@ export class Pace {
   /** Bans of callers whose requests failed, latest last. */
   private readonly callers = new Map<string, Ban>()
 
-  constructor(private readonly quickMs: number) {}
+  constructor(readonly quickMs: number) {}
 
   get mayShare(): boolean {
     return this.quick >= RUNS && this.ban.isOver
@@ -39,22 +39,7 @@ export class Pace {
    * @param caller `Session.caller`; without it the statement itself is judged
    */
   of(caller: string | undefined): Judge & Pick<Pace, 'mayShare'> {
-    if (caller === undefined) return this
-    const blame = (judge: (ban: Ban) => void) => {
-      if (!this.callers.has(caller)) this.failed()
-      judge(this.banOf(caller))
-    }
-    return {
-      mayShare: this.mayShare && (this.callers.get(caller)?.isOver ?? true),
-      ranShared: (ms) => {
-        this.ranShared(ms)
-        const ban = this.callers.get(caller)
-        if (ban && ms <= SLOW * this.quickMs && ban.forgive()) this.callers.delete(caller)
-      },
-      overtaken: () => this.overtaken(),
-      failed: () => blame((ban) => void ban.strike(1)),
-      suspend: () => blame((ban) => ban.start()),
-    }
+    return caller === undefined ? this : new CallerPace(this, this.callers, caller)
   }
 
   ranAlone(ms: number): void {
@@ -86,12 +71,46 @@ export class Pace {
   private strike(times: number): void {
     if (this.ban.strike(times)) this.quick = 0
   }
+}
 
-  private banOf(caller: string): Ban {
-    const ban = this.callers.get(caller) ?? new Ban()
-    this.callers.delete(caller)
-    if (this.callers.size >= MAX_CALLERS) this.callers.delete(this.callers.keys().next().value!)
-    this.callers.set(caller, ban)
+/** The pace of a statement for one caller. */
+class CallerPace implements Judge {
+  constructor(
+    private readonly pace: Pace,
+    private readonly callers: Map<string, Ban>,
+    private readonly caller: string,
+  ) {}
+
+  get mayShare(): boolean {
+    return this.pace.mayShare && (this.callers.get(this.caller)?.isOver ?? true)
+  }
+
+  ranShared(ms: number): void {
+    this.pace.ranShared(ms)
+    const ban = this.callers.get(this.caller)
+    if (ban && ms <= SLOW * this.pace.quickMs && ban.forgive()) this.callers.delete(this.caller)
+  }
+
+  overtaken(): void {
+    this.pace.overtaken()
+  }
+
+  failed(): void {
+    this.blamed().strike(1)
+  }
+
+  suspend(): void {
+    this.blamed().start()
+  }
+
+  private blamed(): Ban {
+    const { callers, caller } = this
+    const known = callers.get(caller)
+    if (!known) this.pace.failed()
+    const ban = known ?? new Ban()
+    callers.delete(caller)
+    if (callers.size >= MAX_CALLERS) callers.delete(callers.keys().next().value!)
+    callers.set(caller, ban)
     return ban
   }
 }

@@ -14,7 +14,7 @@ interface DirectOptions {
   /** Routes of the core. */
   readonly core: Router
   /** Authenticates the caller. */
-  readonly enter: (exchange: Exchange) => Promise<void>
+  readonly enter: (exchange: Exchange) => Promise<void> | void
   /** Returns the CORS headers for an origin. */
   readonly corsHeaders: (origin: string) => readonly string[]
   /** Called with the size of each response, in bytes. */
@@ -33,11 +33,24 @@ export function answerPastKoa(
 ): (req: IncomingMessage, res: ServerResponse, state: RequestState) => boolean {
   const find = directRoutes(options.plugins, options.core)
 
+  /** Requests whose bodies are read after this round of the event loop has received what arrived with the headers. */
+  let arrived: Arrival[] = []
+
+  function answerArrived(): void {
+    const all = arrived
+    arrived = []
+    for (const { direct, req, res, state } of all) {
+      if (state.span) state.span.run(() => void answer(direct, req, res, state))
+      else void answer(direct, req, res, state)
+    }
+  }
+
   async function answer(direct: Direct, req: IncomingMessage, res: ServerResponse, state: RequestState) {
     const { plugin, route, handler, params } = direct
     const exchange = new DirectExchange(req, res, state, params)
     try {
-      await options.enter(exchange)
+      const entering = options.enter(exchange)
+      if (entering) await entering
       state.plugin = plugin
       state.route = route
       const answer = await handler(exchange)
@@ -54,9 +67,18 @@ export function answerPastKoa(
 
   return (req, res, state) => {
     const direct = find(req)
-    if (direct) void answer(direct, req, res, state)
-    return direct !== undefined
+    if (!direct) return false
+    if (req.method === 'GET' || req.method === 'HEAD') void answer(direct, req, res, state)
+    else if (arrived.push({ direct, req, res, state }) === 1) setImmediate(answerArrived)
+    return true
   }
+}
+
+interface Arrival {
+  readonly direct: Direct
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly state: RequestState
 }
 
 /** A matched route of `host.route`. */

@@ -1,4 +1,13 @@
-import { type Answer, type Call, type Data, type Json, type Operation, type Templatable, timed } from 'rowhouse'
+import {
+  type Answer,
+  type Call,
+  type Data,
+  type Json,
+  type Operation,
+  type Request,
+  type Templatable,
+  timed,
+} from 'rowhouse'
 import { isObject, type JsonObject, type Rows, splitArray, splitObject } from 'rowhouse/plan'
 import { whenExpected } from './expect.js'
 import { liftCall, liftCount, liftSelect } from './lift/reads.js'
@@ -24,39 +33,38 @@ const WHERE: Templatable = { where: 'condition', expect: { version: 'value' }, .
 
 /** The operations select, insert, update, delete, count and call. */
 export function rowOperations(data: Data): Record<string, Operation> {
-  const request = (lift: (args: Json) => Lifted) => (args: Json, call?: Call) => ({
-    planner: PLANNER,
-    ...timed(call?.timing, 'lift', () => lift(args)),
-  })
-  /** For what runs by one statement, if not by several of its own. */
-  const lone = (lift: (args: Json) => Lifted) => (args: Json, call?: Call) => ({
-    ...request(lift)(args, call),
-    isLast: true as const,
-  })
+  /** @param how its statement runs, unless it runs by several of its own */
+  const request =
+    (lift: (args: Json) => Lifted, { isLast, onStandby }: Pick<Request, 'isLast' | 'onStandby'> = {}) =>
+    (args: Json, call?: Call): Request => {
+      const { shape, values } = call?.timing ? timed(call.timing, 'lift', () => lift(args)) : lift(args)
+      return { planner: PLANNER, shape, values, isLast, onStandby }
+    }
+  const lone = (lift: (args: Json) => Lifted) => request(lift, { isLast: true })
   /** A version that is expected may need a second statement. */
   const writing = (lift: (args: Json) => Lifted) => (args: Json, call: Call) =>
     isObject(args) && args['expect'] === undefined ? lone(lift)(args, call) : request(lift)(args, call)
-  const counted = (args: Json, call?: Call) => ({ ...lone(liftCount)(args, call), onStandby: true as const })
-  const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
-    formats: true,
-    templatable,
-    lift: (args) => ({ ...request(lift)(args), onStandby: true }),
-    async run(args, call) {
-      const limit = isObject(args) ? args['limit'] : undefined
-      return data.read(
-        { ...lone(lift)(args, call), onStandby: true },
-        call,
-        typeof limit === 'number' ? limit : undefined,
-      )
-    },
-  })
+  const counted = request(liftCount, { isLast: true, onStandby: true })
+  const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => {
+    const read = request(lift, { isLast: true, onStandby: true })
+    return {
+      formats: true,
+      templatable,
+      lift: request(lift, { onStandby: true }),
+      run(args, call) {
+        const limit = isObject(args) ? args['limit'] : undefined
+        return data.read(read(args, call), call, typeof limit === 'number' ? limit : undefined)
+      },
+    }
+  }
+  const inserted = lone(liftInsert)
   return {
     select: reading(liftSelect, READ),
     insert: {
       templatable: { objects: 'rows', ...RETURNING },
       lift: (args) => request(liftWholeInsert)(args),
       async run(args, call) {
-        const lifted = lone(liftInsert)(args, call)
+        const lifted = inserted(args, call)
         const result = await data.run(lifted, call)
         return text(result ?? (await insertInSteps(data, args as JsonObject, lifted.values[0] as Rows, call)))
       },
