@@ -18,13 +18,15 @@ import { timed } from './observe/timing.js'
  * (`core/http/fast`) and through it (`core/http/app.ts`). They have admitted the request and know its session
  * (`core/http/admission.ts`), and send the answer (`core/http/respond.ts`).
  */
-export async function answerQuery(exchange: Exchange, operations: Operations, reading: JsonReading): Promise<Answer> {
+export function answerQuery(exchange: Exchange, operations: Operations, reading: JsonReading): Promise<Answer> {
   const format = wantedFormat(exchange)
-  const body = readJson(exchange, reading) // parse: core/http/body.ts, core/json
-  const query = body instanceof Promise ? await body : body
-  const call = callOf(exchange, format) // session
-  const answer = await operations.run(query, call) // core/data/registry.ts; lift: plugins/query/lift; then answerRequest
-  return tagged(exchange, answer) // versions as an ETag: core/http/respond.ts
+  const run = async (query: Json): Promise<Answer> => {
+    const call = callOf(exchange, format) // session
+    const answer = await operations.run(query, call) // core/data/registry.ts; lift: plugins/query/lift; then answerRequest
+    return tagged(exchange, answer) // versions as an ETag: core/http/respond.ts
+  }
+  const query = readJson(exchange, reading) // parse: core/http/body.ts, core/json
+  return query instanceof Promise ? query.then(run) : run(query)
 }
 
 /** Returns the context of an operation that a request starts. */
@@ -77,45 +79,81 @@ const FEW = 1000
 const SHORT = 1024 * 1024
 
 /**
- * Runs a request of the database that a plugin lifted: its shape, apart from its values.
+ * Runs a request of the database that a plugin lifted: its shape, apart from its values. A known shape is found at once,
+ * and waits for PostgreSQL only: each function that waits takes up to a kilobyte.
  * @param most maximum number of rows that the client requests; undefined: returns one text of any length
  * @returns undefined when the rows of an insert have different keys and must be inserted per key set
  */
-export async function answerRequest(
+export function answerRequest(
   steps: RequestSteps,
   request: Request,
   call: Call,
   most?: number,
 ): Promise<Answer | undefined> {
-  const { timing, format } = call
-  const compile = (form: Form, isFree?: boolean) =>
-    timed(timing, 'compile', () => steps.compile(request, call, form, isFree))
+  const run = (plan: Compiled) => runPlan(steps, plan, request, call, most)
+  const plan = compile(steps, request, call, formOf(call, most))
+  return plan instanceof Promise ? plan.then(run) : run(plan)
+}
 
-  const isJson = most === undefined || format === 'json'
-  const compiled = compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
-  const plan = compiled instanceof Promise ? await compiled : compiled
+const compile = (steps: RequestSteps, request: Request, call: Call, form: Form, isFree?: boolean): Eventual<Compiled> =>
+  call.timing
+    ? timed(call.timing, 'compile', () => steps.compile(request, call, form, isFree))
+    : steps.compile(request, call, form, isFree)
+
+const isOneText = ({ format }: Call, most: number | undefined): boolean => most === undefined || format === 'json'
+const formOf = (call: Call, most: number | undefined): Form =>
+  isOneText(call, most) ? 'array' : call.format === 'csv' ? 'cells' : 'rows'
+
+function runPlan(
+  steps: RequestSteps,
+  plan: Compiled,
+  request: Request,
+  call: Call,
+  most: number | undefined,
+): Promise<Answer | undefined> {
   steps.checkPrice(plan, request, call)
-  if (plan.statements.length === 0) return undefined
+  if (plan.statements.length === 0) return Promise.resolve(undefined)
+  const isJson = isOneText(call, most)
   const writes = plan.statements.length > 1
   if (writes && !isJson) {
     throw serviceError('not-acceptable', 'a function that may change the database answers JSON only')
   }
+  const isCell = writes || most === undefined || (isJson && Math.min(most, mostRows(plan, request.values)) <= FEW)
+  const run = (): Promise<Answer> =>
+    isCell ? runBound(steps, 'runCell', plan, request, call) : runMany(steps, plan, request, call, isJson)
   const binding = steps.bindLong(plan, request, call)
-  if (binding) await timed(timing, 'bind', () => binding)
-  const run = (how: 'runCell' | 'runRows', plan: Compiled): Promise<Answer> => {
-    const job = timed(timing, 'bind', () => steps.bind(plan, request, call))
-    return timed(timing, 'run', () => steps[how](job, call))
-  }
-  if (writes || most === undefined || (isJson && Math.min(most, mostRows(plan, request.values)) <= FEW)) {
-    return run('runCell', plan)
-  }
+  return binding ? timed(call.timing, 'bind', () => binding).then(run) : run()
+}
+
+function runBound(
+  steps: RequestSteps,
+  how: 'runCell' | 'runRows',
+  plan: Compiled,
+  request: Request,
+  call: Call,
+): Promise<Answer> {
+  const { timing } = call
+  if (!timing) return steps[how](steps.bind(plan, request, call), call)
+  const job = timed(timing, 'bind', () => steps.bind(plan, request, call))
+  return timed(timing, 'run', () => steps[how](job, call))
+}
+
+/** Runs a read that may return many rows. */
+async function runMany(
+  steps: RequestSteps,
+  plan: Compiled,
+  request: Request,
+  call: Call,
+  isJson: boolean,
+): Promise<Answer> {
   if (plan.parts && steps.isShort(plan)) {
-    const answer = await run('runCell', plan).catch(ifTooLarge)
+    const answer = await runBound(steps, 'runCell', plan, request, call).catch(ifTooLarge)
     steps.recordLength(plan, !answer || lengthOf(answer) > SHORT)
     if (answer) return answer
   }
   // The caller has been charged for the other form of the same request.
-  const answer = await run('runRows', isJson ? await compile('rows', true) : plan)
+  const rows = isJson ? await compile(steps, request, call, 'rows', true) : plan
+  const answer = await runBound(steps, 'runRows', rows, request, call)
   if (plan.parts) steps.recordLength(plan, answer.kind === 'stream')
   return answer
 }

@@ -58,10 +58,7 @@ export function createCallerLimits(
       // Checks again, because other responses of this caller may have filled memory meanwhile.
       admit(session)
       if (timeoutMs === Infinity) return await fn(signal)
-      const late = AbortSignal.timeout(timeoutMs)
-      return await fn(AbortSignal.any([signal, late])).catch((error: unknown) => {
-        throw late.aborted && !signal.aborted ? tooLong(session) : error
-      })
+      return await within(timeoutMs, session, signal, fn)
     } finally {
       release?.()
     }
@@ -115,6 +112,28 @@ export function createCallerLimits(
 
 const classOf = (session: Session): 'anonymous' | 'user' | 'admin' =>
   isAdmin(session) ? 'admin' : session.role === 'anonymous' ? 'anonymous' : 'user'
+
+/** @throws ServiceError 504 timeout */
+async function within<T>(
+  timeoutMs: number,
+  session: Session,
+  signal: AbortSignal,
+  fn: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const own = new AbortController()
+  const onAbort = () => own.abort(signal.reason)
+  const timer = setTimeout(() => own.abort(tooLong(session)), timeoutMs)
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
+  try {
+    return await fn(own.signal)
+  } catch (error) {
+    throw own.signal.aborted && !signal.aborted ? own.signal.reason : error
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+  }
+}
 
 const tooLong = ({ role }: Session): ServiceError =>
   serviceError(

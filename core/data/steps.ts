@@ -165,7 +165,13 @@ export function createRunner(parts: Parts): Runner {
 
   /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */
   function answer(request: Request, call: Call, most?: number): Promise<Answer | undefined> {
-    const once = () => answerRequest(steps, request, call, most)
+    const once = (): Promise<Answer | undefined> => {
+      try {
+        return answerRequest(steps, request, call, most)
+      } catch (error) {
+        return Promise.reject(error)
+      }
+    }
     const answered = call.transaction ? once() : retried(call, once)
     if (!call.session.acting) return answered
     return answered.catch(async (error) => {

@@ -43,14 +43,14 @@ export interface Observer {
 }
 
 export function createObserver(slow: SlowQueries, metrics: Metrics): Observer {
-  const durations = metrics.histogram(
+  const durations = metrics.durations(
     'database_query_duration_seconds',
     'Time from sending a statement of a request to its result, or to its first rows.',
     ['kind', 'lane'],
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   )
   const time: Observer['time'] = ({ reader: { kind } }, { lane }, ms) => {
-    if (ms >= 0) durations.observe({ kind: kind ?? '', lane }, ms / 1000)
+    if (ms >= 0) durations.observe(ms / 1000, kind ?? '', lane)
   }
   return {
     slow,

@@ -94,6 +94,8 @@ function withoutPort(hop: string): string {
  * Unwraps IPv4-mapped addresses such as `::ffff:192.0.2.1`, and removes the zone of addresses such as `fe80::1%eth0`.
  */
 function plain(address: string): string {
+  // Addresses of version 4 have no colons.
+  if (!address.includes(':')) return address
   const [alone = ''] = address.split('%')
   return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(alone)?.[1] ?? alone
 }
@@ -101,7 +103,7 @@ function plain(address: string): string {
 /** Returns the key for limits by address. For IPv6 it is the /64 prefix, which belongs to one customer. */
 export function addressKey(given: string): string {
   const address = plain(given)
-  if (isIP(address) !== 6) return address
+  if (!address.includes(':') || isIP(address) !== 6) return address
   const [left = '', right] = address.split('::')
   const groups = left === '' ? [] : left.split(':')
   const behind = right === undefined || right === '' ? [] : right.split(':')

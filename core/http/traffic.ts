@@ -39,7 +39,7 @@ export interface Traffic {
 
 /** @param processes number of processes that share what an address may guess */
 export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held, processes = 1): Traffic {
-  const durations = metrics.histogram(
+  const durations = metrics.durations(
     'http_request_duration_seconds',
     'Time from the headers of a request to the end of its response.',
     ['method', 'route', 'status', 'plugin'],
@@ -59,7 +59,7 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held, 
     begin: () => void inFlight++,
     end(method, route, status, plugin, seconds) {
       inFlight--
-      durations.observe({ method, route, status, plugin }, seconds)
+      durations.observe(seconds, method, route, status, plugin)
     },
     failed: (route, code) => errors.inc({ route, code }),
     enter: createConcurrencyLimit(config.maxConcurrentRequests, rejected),

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import type * as Library from 'prom-client'
 import { alone, type Siblings } from '../processes/siblings.js'
+import { createDurations, type Durations } from './timing.js'
 
 /** Imports parts of the library, because the whole loads ten times as many files. Process metrics can wait. */
 const require = createRequire(import.meta.url)
@@ -45,6 +46,8 @@ export interface Metrics {
   gauge(name: string, help: string, labels?: readonly string[], collect?: Collect, across?: Across): Gauge
   /** @param buckets upper bounds in the unit of the name; defaults to those of Prometheus (seconds) */
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
+  /** @param buckets upper bounds in seconds */
+  durations(name: string, help: string, labels: readonly string[], buckets: readonly number[]): Durations
   /** Adds the standard process metrics: memory, CPU time, event loop. */
   addProcess(): void
 }
@@ -70,6 +73,11 @@ export function createMetrics(siblings: Siblings = alone()): Metrics {
       createGauge({ ...named(name, help, labels), aggregator: across }, collect),
     histogram: (name, help, labels = [], buckets) =>
       new Histogram({ ...named(name, help, labels), ...(buckets && { buckets }) }),
+    durations(name, help, labels, buckets) {
+      const metric = createDurations(`rowhouse_${name}`, help, labels, buckets)
+      registry.registerMetric(metric as unknown as Library.Metric)
+      return metric
+    },
     addProcess() {
       const collect = require('prom-client/lib/defaultMetrics.js') as typeof Library.collectDefaultMetrics
       collect({ register: registry })

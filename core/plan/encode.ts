@@ -29,6 +29,7 @@ export function encode(value: Json, type: SqlType, path: string): string {
   }
   if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
   if (typeof value === 'number' || value instanceof NumberText) {
+    if (typeof value === 'number' && fitsExactly(type.kind, value)) return String(value)
     const text = numberFor(type.kind, value instanceof NumberText ? value.text : String(value))
     if (text !== undefined) return text
   } else if (typeof value === 'boolean' && type.kind === 'bool') return value ? 'true' : 'false'

@@ -18,8 +18,8 @@ export class Sessions {
    *   the same for everybody, and the page itself says what is wrong
    */
   find(credentials: Credentials): Promise<Session | null> | null {
-    const id = idIn(credentials.header('host'), credentials.cookie)
-    return id === undefined || !isOwnPage((name) => credentials.header(name)) ? null : this.#read(id, credentials)
+    const id = credentials.header('cookie') && idIn(credentials.header('host'), credentials.cookie)
+    return !id || !isOwnPage((name) => credentials.header(name)) ? null : this.#read(id, credentials)
   }
 
   async #read(id: string, credentials: Credentials): Promise<Session | null> {
