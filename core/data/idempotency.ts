@@ -28,14 +28,14 @@ export const idempotencyConfig = {
       maximum: 64 * 2 ** 20,
       default: 2 ** 20,
       description:
-        'Maximum size of an answer to a request with an `Idempotency-Key`, in bytes. A request with a larger answer fails with 400 and has no effect.',
+        'Maximum size of an answer to a request with an `Idempotency-Key`. A request with a larger answer fails with 400 and has no effect.',
     },
     maxCallerBytes: {
       type: 'integer',
       minimum: 1024,
       default: 16 * 2 ** 20,
       description:
-        'Maximum size of all answers kept for one caller, in bytes. Each counts 1 KiB more. Further requests with an `Idempotency-Key` then fail with 429. The role admin has no limit.',
+        'Maximum size of all answers kept for one caller. Each counts 1 KiB more. Further requests with an `Idempotency-Key` then fail with 429. The role admin has no limit.',
     },
   },
 } as const satisfies Schema

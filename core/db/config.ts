@@ -34,7 +34,7 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 1000,
       default: 5000,
-      description: 'Maximum age of the data of a standby, in milliseconds. One that is further behind gets no reads.',
+      description: 'Maximum age of the data of a standby. One that is further behind gets no reads.',
       advanced: true,
     },
     maxAnswerBytes: {
@@ -42,7 +42,7 @@ export const databaseConfig = {
       minimum: 1024,
       default: 64 * 1024 * 1024,
       description:
-        'Maximum size of a buffered response, or of one row of a streamed one, in bytes. Larger ones fail with 400. Also limits the unread responses and unfinished bodies of one caller (429).',
+        'Maximum size of a buffered response, or of one row of a streamed one. Larger ones fail with 400. Also limits the unread responses and unfinished bodies of one caller (429).',
       advanced: true,
     },
     maxAnonymousAnswerBytes: {
@@ -81,7 +81,7 @@ export const databaseConfig = {
       minimum: 1,
       default: 5,
       description:
-        'Typical duration, in milliseconds, up to which a read may use a shared connection. For an insert, the limit is eight times as long.',
+        'Typical duration up to which a read may use a shared connection. For an insert, the limit is eight times as long.',
       advanced: true,
     },
     streamPoolSize: {
@@ -95,8 +95,7 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 1,
       default: 3_600_000,
-      description:
-        'Maximum time for a client to read a streamed response, in milliseconds. The connection is then closed.',
+      description: 'Maximum time for a client to read a streamed response. The connection is then closed.',
       advanced: true,
     },
     streamMinBytesPerSecond: {
@@ -146,29 +145,28 @@ export const databaseConfig = {
       type: 'object',
       default: { anonymous: 5000 },
       description:
-        'Maximum duration of a statement by role, in milliseconds, where shorter than `statementTimeoutMs`. Longer statements fail with 504.',
+        'Maximum duration of a statement by role, where shorter than `statementTimeoutMs`. Longer statements fail with 504.',
       additionalProperties: { type: 'integer', minimum: 1 },
     },
     poolWaitMs: {
       type: 'integer',
       minimum: 1,
       default: 1000,
-      description: 'Maximum time to wait for a connection, in milliseconds. Requests that wait longer fail with 503.',
+      description: 'Maximum time to wait for a connection. Requests that wait longer fail with 503.',
       advanced: true,
     },
     statementTimeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 30_000,
-      description:
-        'Maximum duration of a statement or of an operation of a plugin, in milliseconds. Longer ones fail with 504.',
+      description: 'Maximum duration of a statement or of an operation of a plugin. Longer ones fail with 504.',
     },
     slowQueryMs: {
       type: 'integer',
       minimum: 0,
       default: 100,
       description:
-        'Duration, in milliseconds, above which the statement of a request is logged as slow and listed by `slow_queries`. 0 disables this.',
+        'Duration above which the statement of a request is logged as slow and listed by `slow_queries`. 0 disables this.',
     },
     queryTags: {
       type: 'boolean',
@@ -181,7 +179,7 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 1,
       default: 10_000,
-      description: 'Maximum time to wait for a lock, in milliseconds. Statements that wait longer fail with 409.',
+      description: 'Maximum time to wait for a lock. Statements that wait longer fail with 409.',
       advanced: true,
     },
   },

@@ -64,7 +64,7 @@ const compileConfig = {
       type: 'integer',
       minimum: 1,
       default: 250,
-      description: 'Maximum CPU time of one compilation, in milliseconds. Longer compilations fail with 503.',
+      description: 'Maximum CPU time of one compilation. Longer compilations fail with 503.',
     },
   },
 } as const satisfies Schema
@@ -91,7 +91,7 @@ export const sections = {
     maximum: 3_600_000,
     default: 30_000,
     description:
-      'Maximum duration of a shutdown, in milliseconds, including the drain. When it expires, the server logs the unfinished steps and exits with code 1.',
+      'Maximum duration of a shutdown, including the drain. When it expires, the server logs the unfinished steps and exits with code 1.',
   },
 } as const satisfies Readonly<Record<string, Schema>>
 

@@ -82,13 +82,13 @@ export const httpConfig = {
     maxJsonBytes: {
       ...count,
       default: 10 * 1024 * 1024,
-      description: 'Maximum size of a JSON body, in bytes. Larger bodies fail with 413.',
+      description: 'Maximum size of a JSON body. Larger bodies fail with 413.',
     },
     maxAnonymousJsonBytes: {
       ...count,
       default: 1024 * 1024,
       description:
-        'Maximum size of a JSON body of the role anonymous, in bytes, where smaller than `maxJsonBytes`. Larger bodies fail with 413.',
+        'Maximum size of a JSON body of the role anonymous, where smaller than `maxJsonBytes`. Larger bodies fail with 413.',
       advanced: true,
     },
     maxJsonValues: {
@@ -108,40 +108,38 @@ export const httpConfig = {
     maxAdminJsonBytes: {
       ...count,
       default: 64 * 1024 * 1024,
-      description:
-        'Maximum size of a JSON body that the role admin sends to `/v1/query`, in bytes. Larger bodies fail with 413.',
+      description: 'Maximum size of a JSON body that the role admin sends to `/v1/query`. Larger bodies fail with 413.',
       advanced: true,
     },
     jsonTimeoutMs: {
       ...milliseconds,
       default: 30_000,
-      description: 'Maximum time to receive a JSON body, in milliseconds. Slower requests fail with 408.',
+      description: 'Maximum time to receive a JSON body. Slower requests fail with 408.',
       advanced: true,
     },
     headersTimeoutMs: {
       ...milliseconds,
       default: 10_000,
-      description: 'Maximum time to receive the headers of a request, in milliseconds. Slower requests fail with 408.',
+      description: 'Maximum time to receive the headers of a request. Slower requests fail with 408.',
       advanced: true,
     },
     keepAliveTimeoutMs: {
       ...milliseconds,
       default: 65_000,
-      description:
-        'Time to keep an idle connection open, in milliseconds. Set it higher than the idle timeout of the proxy in front.',
+      description: 'Time to keep an idle connection open. Set it higher than the idle timeout of the proxy in front.',
       advanced: true,
     },
     idleWriteTimeoutMs: {
       ...milliseconds,
       default: 60_000,
       description:
-        'Maximum time that a client may stop reading a response, in milliseconds. The connection is then closed. 0 disables the limit.',
+        'Maximum time that a client may stop reading a response. The connection is then closed. 0 disables the limit.',
       advanced: true,
     },
     maxHeaderBytes: {
       ...count,
       default: 16 * 1024,
-      description: 'Maximum total size of the request headers, in bytes. Larger headers fail with 431.',
+      description: 'Maximum total size of the request headers. Larger headers fail with 431.',
       advanced: true,
     },
     maxHeaders: {
@@ -173,13 +171,12 @@ export const httpConfig = {
     drainDelayMs: {
       ...milliseconds,
       default: 0,
-      description:
-        'Time to keep listening after /readyz starts to return 503, in milliseconds. Use about 5000 behind a load balancer.',
+      description: 'Time to keep listening after /readyz starts to return 503. Use about 5000 behind a load balancer.',
     },
     drainTimeoutMs: {
       ...milliseconds,
       default: 25_000,
-      description: 'Maximum time for in-flight requests to finish after the listener has closed, in milliseconds.',
+      description: 'Maximum time for in-flight requests to finish after the listener has closed.',
       advanced: true,
     },
     metrics: {
@@ -293,19 +290,19 @@ const jwtConfig = {
       ...milliseconds,
       minimum: 1,
       default: 500,
-      description: 'Maximum time to fetch the key set, in milliseconds.',
+      description: 'Maximum time to fetch the key set.',
       advanced: true,
     },
     jwksMaxAgeMs: {
       ...milliseconds,
       default: 600_000,
-      description: 'Age at which the key set is fetched again, in milliseconds.',
+      description: 'Age at which the key set is fetched again.',
       advanced: true,
     },
     jwksCooldownMs: {
       ...milliseconds,
       default: 30_000,
-      description: 'Minimum time between fetches caused by unknown key ids, in milliseconds.',
+      description: 'Minimum time between fetches caused by unknown key ids.',
       advanced: true,
     },
     issuer: {
@@ -402,7 +399,7 @@ const webhookConfig = {
       ...milliseconds,
       minimum: 1,
       default: 5_000,
-      description: 'Maximum time to wait for the response, in milliseconds. The request then fails with 500.',
+      description: 'Maximum time to wait for the response. The request then fails with 500.',
       advanced: true,
     },
   },

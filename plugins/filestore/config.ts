@@ -62,7 +62,8 @@ export const config = {
     maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'Maximum size of a file.' },
     limits: {
       type: 'object',
-      description: 'Limits by role, including admin.',
+      description:
+        'Limits by role, including admin: `maxBytes` of a file, and `userBytes` of all files of a user, including uploads in progress.',
       additionalProperties: {
         type: 'object',
         properties: {
@@ -90,7 +91,8 @@ export const config = {
     },
     permissions: {
       type: 'object',
-      description: 'Operations that each role may perform; once one role has an entry, every role but admin needs one.',
+      description:
+        'Operations that each role may perform: `create`, `read` and `delete`. Replacing a file needs `create`. Once one role has an entry, every role but admin needs one.',
       additionalProperties: {
         type: 'array',
         items: { type: 'string', enum: ['create', 'read', 'delete'] },

@@ -48,11 +48,14 @@ async function settingsIn(url: URL, path: string): Promise<readonly Setting[]> {
 const section = ([title, settings]: readonly [string, readonly Setting[]]): readonly string[] =>
   settings.length > 0 ? [`### ${title}`, table(settings)] : []
 
+const UNITS = 'Settings whose names end in `Ms` are in milliseconds, and in `Bytes` in bytes.'
+
+const GENERATED = 'This page is generated from the schemas; a test compares it with them.'
+
 const HEAD = `# Settings
 
-The settings that servers have reasons to change, with their defaults. [SETTINGS-ADVANCED.md](SETTINGS-ADVANCED.md) has all others, and
-[providers/SETTINGS.md](../providers/SETTINGS.md) those of providers. The configuration is \`rowhouse.config.js\`, \`.mjs\`, \`.cjs\`,
-\`.ts\`, \`.mts\` or \`.json\` in the folder where the server starts, or the file that \`ROWHOUSE_CONFIG\` names:
+The settings that servers have reasons to change. [SETTINGS-ADVANCED.md](SETTINGS-ADVANCED.md) has all others, and
+[providers/SETTINGS.md](../providers/SETTINGS.md) those of providers. The [configuration](host/README.md#configuration) is \`rowhouse.config.js\`:
 
 \`\`\`js
 export default {
@@ -61,22 +64,20 @@ export default {
 }
 \`\`\`
 
-- Every setting can also come from the environment: \`ROWHOUSE_HTTP__MAX_JSON_BYTES\` is \`http.maxJsonBytes\`.
-- A secret is \`{"$env": "NAME"}\` or \`{"$file": "PATH"}\`.
-- The server reads the configuration when it starts, and reports all errors in it together.
-- \`DATABASE_URL\`, \`ROWHOUSE_HOST\`, \`ROWHOUSE_PORT\`, \`ROWHOUSE_ADMIN_SECRET\` and \`ROWHOUSE_DATA_DIR\` are short names of the obvious settings.
+Every setting can also come from the environment: \`ROWHOUSE_HTTP__MAX_JSON_BYTES\` is \`http.maxJsonBytes\`. A secret can be \`{"$env": "NAME"}\` or
+\`{"$file": "PATH"}\`.
 
-This page is generated from the schemas; a test compares it with them.`
+${UNITS} ${GENERATED}`
 
 const ADVANCED = `# Advanced settings
 
-The settings that few servers change: limits, times and sizes whose defaults fit most servers. [SETTINGS.md](SETTINGS.md) has the others.
-This page is generated from the schemas; a test compares it with them.`
+Limits, times and sizes whose defaults fit most servers. [SETTINGS.md](SETTINGS.md) has the others. ${UNITS}
+${GENERATED}`
 
 const PROVIDERS = `# Settings of providers
 
-All settings of the built-in providers, with their defaults. Each is below \`providers.<kind>.<name>\`. The pages of [email](email/README.md),
-[sms](sms/README.md) and [storage](storage/README.md) providers have examples. This page is generated from the schemas; a test compares it with them.`
+All settings of the built-in providers, each below \`providers.<kind>.<name>\`. The pages of [email](email/README.md),
+[sms](sms/README.md) and [storage](storage/README.md) providers have examples. ${UNITS} ${GENERATED}`
 
 const OFF = 'Each under `plugins.<name>`. `false` in place of a section switches the plugin off.'
 
@@ -113,11 +114,16 @@ function typeOf({ type, items, anyOf, enum: values }: Node): string {
   return values ? values.map((value) => JSON.stringify(value)).join(', ') : (type ?? 'any')
 }
 
+/** Returns the default, and the type where the default does not show it. */
+function valueOf({ type, standard }: Setting): string {
+  if (standard === '' || standard === '[]') return type
+  const others = type.startsWith('"') ? type.split(', ').filter((value) => value !== standard) : []
+  return [standard, ...others].map((value, i) => (i === 0 ? `\`${value}\`` : value)).join(', ')
+}
+
 function table(settings: readonly Setting[]): string {
-  const rows = settings.map(({ path, type, standard, description }) =>
-    [`\`${path}\``, type, standard === '' ? '' : `\`${standard}\``, description].map(escape).join(' | '),
-  )
-  return ['| setting | type | default | |', '|---|---|---|---|', ...rows.map((row) => `| ${row} |`)].join('\n')
+  const rows = settings.map((each) => [`\`${each.path}\``, valueOf(each), each.description].map(escape).join(' | '))
+  return ['| setting | default, or type | |', '|---|---|---|', ...rows.map((row) => `| ${row} |`)].join('\n')
 }
 
 const escape = (cell: string): string => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')

@@ -42,9 +42,6 @@ const PROMISES = {
 
 const PAGES = {
   'plugins/console/README.md': {
-    console: {
-      '`sessionHours`': 'session.hours',
-    },
     'Signing in': {
       '`GET /console/session`': 'session.who',
       '`POST /console/session`': ['session.secret', 'session.token', 'session.refused'],

@@ -89,13 +89,6 @@ const PAGES = {
       'queued, `atMostOnce`': 'unknown.at-most-once',
       synchronous: 'unknown.synchronous',
     },
-    Configuration: {
-      '`email.failover`, `sms.failover`': 'failover.next',
-      '`queue.concurrency`': 'queue.concurrency',
-      '`queue.pollMs`': 'stored.by-sql',
-      '`queue.retrySeconds`, `maxAgeSeconds`': ['queue.pause', 'queue.age'],
-      '`queue.leaseSeconds`': 'lease.length',
-    },
   },
 } as const
 

@@ -538,10 +538,6 @@ export const fileAccess = area('file-access', {
         '403': ['entry.operations', 'rules.insert', 'hook.refuses'],
         '500': 'hook.fails',
       },
-      Configuration: {
-        '`permissions`': ['entry.operations', 'entry.every-role', 'entry.replace'],
-        '`hook.url`, `hook.timeoutMs`': ['hook.request', 'hook.timeout', 'hook.built-in', 'hook.url'],
-      },
     },
   },
 })

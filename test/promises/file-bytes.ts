@@ -770,17 +770,6 @@ export const fileBytes = area('file-bytes', {
         '500': ['bytes.lost', 'bytes.damaged'],
         '503': ['store.unavailable', 'upload.lost'],
       },
-      Configuration: {
-        '`minBytesPerSecond`': 'upload.slow',
-        '`signedUrls.maxSeconds`': ['url.seconds', 'off.settings'],
-        '`handOff.mode`, `handOff.prefix`, `handOff.minBytes`': ['hand-off.accel', 'hand-off.small'],
-        '`resumable.enabled`': 'off.settings',
-        '`cacheBytes`': ['cache.kept', 'cache.off'],
-        '`collect.everySeconds`': 'collect.grace',
-        '`collect.graceSeconds`': 'collect.grace',
-        '`scrub.bytesPerSecond`': ['scrub.finds', 'scrub.off'],
-        '`scrub.everyDays`': 'scrub.finds',
-      },
       'For other plugins': {
         '**The calling plugin must check permissions**:': 'service.unchecked',
         'A plugin that takes a `file_id` from a client must allow that only for the admin, or check access itself, for example by a `select` on `svc_catalog.svc_file` in the session of the client.':

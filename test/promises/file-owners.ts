@@ -339,9 +339,6 @@ export const fileOwners = area('file-owners', {
       Errors: {
         '413': 'quota.files',
       },
-      Configuration: {
-        '`limits.<role>.userBytes`': ['quota.files', 'quota.in-progress', 'quota.resumable'],
-      },
     },
   },
 })

@@ -910,10 +910,6 @@ export const files = area('files', {
         '412': ['read.if-match', 'write.if-match'],
         '415': ['body.whole'],
       },
-      Configuration: {
-        '`maxBytes`': 'size.limit',
-        '`limits.<role>.maxBytes`': 'size.role',
-      },
     },
   },
 })

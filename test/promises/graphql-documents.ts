@@ -691,17 +691,6 @@ export const graphqlDocuments = area('graphql-documents', {
         '`POST /v1/graphql`, `GET` for queries': ['request.parts', 'get.query', 'get.mutation', 'get.page'],
         '`POST /v1/graphql/explain`': ['explain.plan', 'explain.admin'],
       },
-      Limits: {
-        '`maxBytes`': 'limit.bytes',
-        '`maxTokens`': ['limit.tokens', 'limit.fields'],
-        '`maxDepth`': 'limit.depth',
-        '`maxRootFields`, `maxAliases`': ['limit.roots', 'limit.aliases'],
-        '`maxBatch`': 'batch.limit',
-        '`operations`': 'persisted.name',
-        '`onlyListed`': 'listed.only',
-        '`maxPersisted`': ['persisted.most', 'persisted.refused'],
-        '`introspection`': 'introspection.off',
-      },
     },
   },
 })

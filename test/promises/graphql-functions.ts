@@ -487,9 +487,6 @@ export const graphqlFunctions = area('graphql-functions', {
         '`curl -d @-` removes line breaks, which a JSON string cannot hold, so such SQL must not contain `--` comments.':
           'function.rows',
       },
-      Limits: {
-        '`inferFunctionPermissions`': 'permission.inferred',
-      },
     },
   },
 })

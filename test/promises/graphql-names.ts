@@ -998,11 +998,6 @@ export const graphqlNames = area('graphql-names', {
         'values of enum tables, also in responses': 'convention.enums',
       },
     },
-    'plugins/graphql/README.md': {
-      Limits: {
-        '`namingConvention`': ['convention.roots', 'convention.default'],
-      },
-    },
   },
 })
 

@@ -850,11 +850,6 @@ const PAGES = {
     },
     Errors: {
       '400 `parse-failed`': ['request.not-http', 'request.host', 'body.early-end', 'body.framing'],
-      '400 `malformed-authorization-header`': 'auth.header',
-      '401 `access-denied`': 'auth.secret',
-      '401 `invalid-token`': 'auth.token',
-      '401 `missing-credentials`': 'auth.gateway',
-      '403 `access-denied`': 'auth.role',
       '404 `not-found`, 405 `method-not-allowed`': ['route.missing', 'route.method', 'route.options', 'head.as-get'],
       '408 `request-timeout`, 413 `payload-too-large`, 415 `unsupported-media-type`': [
         'body.slow',
@@ -864,13 +859,8 @@ const PAGES = {
         'body.compressed',
         'headers.slow',
       ],
-      '417 `expectation-failed`': 'request.expect',
       '501 `coding-not-supported`': 'request.coding',
-      '505 `version-not-supported`': 'request.version',
       '429 `too-many-failures`': 'guess.limited',
-      '431 `too-many-headers`, `headers-too-large`': ['headers.many', 'headers.large'],
-      '500 `unexpected`': 'error.unexpected',
-      '503 `too-busy`, `unavailable`': ['busy.total', 'error.unavailable'],
     },
   },
 } as const

@@ -373,7 +373,6 @@ const PAGES = {
     Errors: {
       '400 `parse-failed`': ['key.malformed', 'key.empty'],
       '400 `not-supported`': 'key.unsupported',
-      '409 `idempotency-in-progress`, `idempotency-key-reused`': ['key.in-progress', 'key.reused'],
     },
   },
   'core/http/idempotency.md': {

@@ -486,9 +486,6 @@ const novel = (server: TestServer, shape: number, as?: As): Promise<Answered> =>
 
 const PAGES = {
   'core/http/README.md': {
-    Errors: {
-      '429 `too-many-requests`': 'queries.new',
-    },
     'Limits of callers': {
       'Bytes of a JSON body (`http.maxJsonBytes`, `maxAnonymousJsonBytes`, `maxAdminJsonBytes`)': [
         'body.bytes',

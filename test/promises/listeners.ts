@@ -288,17 +288,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 
 const HELLO = 'GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
 
-const PAGES = {
-  'core/http/README.md': {
-    Listeners: {
-      '`plugins`': ['listener.plugins', 'listener.mistakes'],
-      '`host`': 'listener.open-world',
-      '`port`': ['listener.plugins', 'listener.taken'],
-      '`socket.path`, `socket.mode`': ['listener.socket', 'socket.mode', 'socket.taken'],
-      '`metrics`': 'listener.metrics',
-    },
-  },
-} as const
+const PAGES = {} as const
 
 export const listeners = area('listeners', {
   promises: PROMISES,

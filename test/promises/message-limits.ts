@@ -37,19 +37,6 @@ const PAGES = {
     Delivery: {
       '`sent`': 'settings.keep-days',
     },
-    Configuration: {
-      '`email.failover`, `sms.failover`': 'settings.names',
-      '`email.perSecond`, `sms.perSecond`': ['limit.per-second', 'settings.names'],
-      '`email.ownTemplates`': 'settings.own-templates',
-      '`email.maxRecipients`': 'settings.recipients',
-      '`email.maxAttachmentBytes`': 'settings.attachments',
-      '`sms.countryCodes`': 'limit.country-codes',
-      '`sms.perNumberPerHour`, `sms.perDay`': ['limit.per-number', 'limit.per-day', 'limit.windows'],
-      '`queue.concurrency`': 'settings.no-worker',
-      '`queue.leaseSeconds`': 'lease.end',
-      '`breaker.failures`, `seconds`': ['breaker.skips', 'breaker.consecutive'],
-      '`keepDays`': 'settings.keep-days',
-    },
   },
 } as const
 

@@ -222,14 +222,7 @@ const writer =
     return (await raw(`POST /write HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n{}`)).status
   }
 
-const PAGES = {
-  'core/http/README.md': {
-    Errors: {
-      '403 `csrf`': ['csrf.proof', 'csrf.own-origin', 'csrf.proxied-origin'],
-      '421 `unknown-host`': 'hosts.listed',
-    },
-  },
-} as const
+const PAGES = {} as const
 
 export const origins = area('origins', {
   promises: PROMISES,

@@ -472,10 +472,6 @@ export const pendingFiles = area('pending-files', {
       filestore: {
         '`POST`, `PUT` with `?pending=true`': ['upload.record', 'attach.record'],
       },
-      Configuration: {
-        '`pending.expireHours`': ['expiry.hours', 'expiry.refused', 'expiry.collected'],
-        '`pending.maxPerUser`': ['upload.limit', 'upload.off'],
-      },
     },
     'plugins/filestore/uploads.md': {
       'Files in transactions': {

@@ -439,9 +439,6 @@ export const relay = area('relay', {
       GraphQL: {
         '`POST /v1beta1/relay`, `GET` for queries': ['page.every-row', 'id.node', 'dialect.same'],
       },
-      Limits: {
-        '`relay`': 'dialect.off',
-      },
     },
   },
 })

@@ -633,10 +633,6 @@ export const uploads = area('uploads', {
       filestore: {
         '`/v1/upload`': ['create.answer', 'patch.parts'],
       },
-      Configuration: {
-        '`resumable.expireHours`': 'expiry.hours',
-        '`resumable.maxPerUser`': 'access.limit',
-      },
     },
     'plugins/filestore/uploads.md': {
       'Resumable uploads': {

@@ -10,7 +10,7 @@ export const config = {
       type: 'string',
       enum: ['tls', 'starttls', 'none'],
       description:
-        'Transport security. `tls` encrypts from the first byte, `starttls` requires an upgrade of the plain connection, `none` does not encrypt. Defaults to `tls` on port 465, otherwise to `starttls`.',
+        'Transport security. `tls` encrypts from the first byte, `starttls` requires an upgrade of the plain connection, `none` does not encrypt, and sends a password to this machine only. Defaults to `tls` on port 465, otherwise to `starttls`.',
     },
     username: {
       type: 'string',
@@ -44,25 +44,25 @@ export const config = {
       minimum: 1,
       maximum: 100,
       default: 3,
-      description: 'Maximum number of open connections. Each connection sends one message at a time.',
+      description: 'Maximum number of open connections. Each is kept for 15 seconds idle and for 100 mails.',
     },
     connectTimeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 10_000,
-      description: 'Maximum time to connect, in milliseconds, including name lookup, TLS and the greeting.',
+      description: 'Maximum time to connect, including name lookup, TLS and the greeting.',
     },
     silenceTimeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 20_000,
-      description: 'Maximum time without a reply from the server, in milliseconds.',
+      description: 'Maximum time without a reply from the server.',
     },
     timeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 30_000,
-      description: 'Maximum time to send one message, in milliseconds, including the wait for a free connection.',
+      description: 'Maximum time to send one message, including the wait for a free connection.',
     },
   },
   required: ['host'],

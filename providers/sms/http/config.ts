@@ -17,12 +17,16 @@ export const config = {
   type: 'object',
   required: ['url', 'fields'],
   properties: {
-    url: { type: 'string', pattern: '^https?://', description: 'URL of the gateway.' },
+    url: {
+      type: 'string',
+      pattern: '^https?://',
+      description: 'URL of the gateway. Put keys into `headers` or `fields`, because the configuration shows the URL.',
+    },
     method: {
       type: 'string',
       enum: ['POST', 'PUT', 'GET'],
       default: 'POST',
-      description: 'HTTP method. GET sends the fields in the query string.',
+      description: 'HTTP method. GET needs the format `query`.',
     },
     headers: {
       type: 'object',
@@ -34,7 +38,8 @@ export const config = {
       type: 'string',
       enum: ['json', 'form', 'query'],
       default: 'json',
-      description: 'Encoding of the fields: a JSON body, a form body, or the query string.',
+      description:
+        'Encoding of the fields: a JSON body, a form body, or the query string. The last two take only strings, numbers and booleans.',
     },
     fields: {
       type: 'object',
@@ -76,8 +81,7 @@ export const config = {
     deduplicationSeconds: {
       type: 'integer',
       minimum: 1,
-      description:
-        'Time for which the gateway ignores a repeated id, in seconds. Leave it out when the gateway does not deduplicate.',
+      description: 'Time for which the gateway ignores a repeated id. Set it only if the gateway guarantees that.',
     },
     timeoutMs,
   },

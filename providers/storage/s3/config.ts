@@ -37,13 +37,13 @@ export const config = {
       maximum: 1_073_741_824,
       default: 8_388_608,
       description:
-        'Size of the parts of a multipart upload, in bytes. Larger objects are uploaded in parts. Each upload buffers up to three parts in memory.',
+        'Size of the parts of a multipart upload. Larger objects are uploaded in at most 10,000 parts, two at a time. Each upload buffers up to three parts in memory.',
     },
     connectTimeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 5_000,
-      description: 'Maximum time to connect, in milliseconds.',
+      description: 'Maximum time to connect.',
     },
     timeoutMs: {
       type: 'integer',
