@@ -14,7 +14,7 @@ export const ERRORS = {
   'unexpected-payload': [400, 'The shape is right and the meaning is not; an unknown key.'],
   'not-exists': [
     400,
-    'A table, column, relationship or template does not exist. Roles other than `admin` get `permission-denied` instead, but for a template.',
+    'A table, column, relationship or template does not exist. Except for templates, roles other than `admin` get `permission-denied` instead.',
   ],
   'permission-denied': [400, 'The permissions of the role do not allow it.'],
   'permission-error': [400, 'GraphQL: a row that would be written does not pass a check.'],
@@ -61,16 +61,10 @@ export const ERRORS = {
   'method-not-allowed': [405, 'The path does not support the method; the `Allow` header lists those that it does.'],
   'not-acceptable': [406, 'The server has no representation that the `Accept` header allows.'],
   'request-timeout': [408, 'The headers or the body did not arrive in time, or too slowly.'],
-  'concurrent-update': [
-    409,
-    'A conflict with other transactions remains after three attempts. Send the request again.',
-  ],
+  'concurrent-update': [409, 'A conflict with other transactions remains after three attempts.'],
   'lock-timeout': [409, 'The statement waited longer for a lock than `database.lockTimeoutMs`.'],
   'unmet-expectation': [409, 'A step of a bulk did not find what its `expect` says. Nothing of the bulk has happened.'],
-  'idempotency-in-progress': [
-    409,
-    'The first request with this `Idempotency-Key` is still being processed. Retry after `Retry-After` seconds.',
-  ],
+  'idempotency-in-progress': [409, 'The first request with this `Idempotency-Key` is still in progress.'],
   'idempotency-key-reused': [409, 'The `Idempotency-Key` was used for another request.'],
   idempotency_key_reused: [409, 'Notify: the `Idempotency-Key` was used with another body.'],
   in_progress: [409, 'Notify: the first request with this `Idempotency-Key` is still being processed.'],
@@ -88,7 +82,7 @@ export const ERRORS = {
   'expectation-failed': [417, 'The `Expect` header is not `100-continue`.'],
   'unknown-host': [421, 'The `Host` header is not one of `http.hosts`.'],
   locked: [423, 'Resumable uploads: another request is writing to the upload.'],
-  'too-many-failures': [429, 'Too many wrong credentials from this address. Retry after `Retry-After` seconds.'],
+  'too-many-failures': [429, 'Too many wrong credentials from this address.'],
   'too-many-requests': [
     429,
     'The caller has used its share of something; the message names the setting. [Limits of callers](http/README.md#limits-of-callers) lists them.',
@@ -105,13 +99,10 @@ export const ERRORS = {
   default_not_found: [500, 'Notify: no default provider is set.'],
   config_not_found: [500, 'Notify: the default provider is not configured.'],
   'coding-not-supported': [501, 'The `Transfer-Encoding` is not `chunked`.'],
-  'read-only': [
-    503,
-    'The request writes, and the database is a standby. Send it to a server of the primary; `Retry-After` is for a failover.',
-  ],
+  'read-only': [503, 'The request writes, and the database is a standby. Send it to a server of the primary.'],
   unavailable: [
     503,
-    'The database is down, all connections are busy, or it lacks disk space or memory; the message says which. Retry after `Retry-After` seconds.',
+    'The database is down, all connections are busy, or it lacks disk space or memory; the message says which.',
   ],
   'too-busy': [503, 'The server handles `http.maxConcurrentRequests` requests already.'],
   'compile-failed': [503, 'The request could not be compiled in time (`compile.timeoutMs`).'],

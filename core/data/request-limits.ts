@@ -33,7 +33,7 @@ export const limitsConfig = {
     },
     price: count(
       1_000_000_000,
-      'Maximum cost of a request or of a whole bulk, in points. Each column costs 1 point per row, a comparison or sort key 0.1, a pattern 10. Row counts come from the statistics of PostgreSQL, rounded up to a power of ten. Costlier requests fail with 400. 0 disables the limit.',
+      'Maximum [price](../plugins/query/conditions.md#patterns) of a request or of a whole bulk, in points. Costlier requests fail with 400. 0 disables the limit.',
     ),
     patterns: {
       type: 'object',

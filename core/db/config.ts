@@ -8,7 +8,7 @@ export const databaseConfig = {
       type: 'string',
       secret: true,
       description:
-        'Connection URL of the PostgreSQL database. For a unix socket, set its path in the `host` parameter. It may name several hosts, and what the server must be: `postgresql://a,b/db?target_session_attrs=read-write`.',
+        'Connection URL of the PostgreSQL database. For a unix socket, set its path in the `host` parameter. It may name [several hosts](db/README.md#several-hosts).',
     },
     directUrl: {
       type: 'string',
@@ -21,7 +21,7 @@ export const databaseConfig = {
       secret: true,
       items: { type: 'string' },
       default: [],
-      description: 'Connection URLs of standbys, which answer reads in turn. See [core/db](db/README.md#standbys).',
+      description: 'Connection URLs of standbys, which answer reads in rotation. See [core/db](db/README.md#standbys).',
     },
     readFrom: {
       type: 'string',
@@ -50,14 +50,14 @@ export const databaseConfig = {
       minimum: 1024,
       default: 16 * 1024 * 1024,
       description:
-        'The same for the role anonymous, where smaller: for the parts of a bulk, of a mutation or of a batch together, and for what one address holds.',
+        'The same limit for the role anonymous, if it is smaller. It covers all parts of a bulk, a mutation or a batch together, and everything that one address holds.',
       advanced: true,
     },
     maxConnections: {
       type: 'integer',
       minimum: 7,
       description:
-        'Maximum number of connections to the database of all processes of this server together. Smaller than the sizes below, it shrinks them in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected. `run_sql` with `timeout_ms` or `no_transaction` opens up to 4 more for each process.',
+        'Maximum number of connections of all processes of this server together. If it is less than the sum of the sizes below, they shrink in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected. `run_sql` with `timeout_ms` or `no_transaction` opens up to 4 more for each process.',
     },
     poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Maximum number of connections for requests.' },
     pipelines: {
@@ -145,7 +145,7 @@ export const databaseConfig = {
       type: 'object',
       default: { anonymous: 5000 },
       description:
-        'Maximum duration of a statement by role, where shorter than `statementTimeoutMs`. Longer statements fail with 504.',
+        'Maximum duration of a statement by role, if shorter than `statementTimeoutMs`. Longer statements fail with 504.',
       additionalProperties: { type: 'integer', minimum: 1 },
     },
     poolWaitMs: {

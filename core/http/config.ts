@@ -70,7 +70,7 @@ export const httpConfig = {
       minItems: 1,
       items: { type: 'string', pattern: '^([a-z0-9._-]+|\\[[0-9a-f:.]+\\])$' },
       description:
-        'Names and addresses that the `Host` header of a request may contain, in lower case and without a port. Other requests fail with 421, also those of health checks. Protects a server on a private address from pages whose own name resolves to it (DNS rebinding). Defaults to every host, and to the names of loopback for `rowhouse dev` if it listens on loopback only.',
+        'Names and addresses that the `Host` header may contain, in lower case and without a port. Other requests, including health checks, fail with 421. Protects against [DNS rebinding](http/authentication.md#dns-rebinding). Defaults to every host, and to the names of loopback for `rowhouse dev` on loopback.',
     },
     trustedProxies: {
       type: 'array',
@@ -88,7 +88,7 @@ export const httpConfig = {
       ...count,
       default: 1024 * 1024,
       description:
-        'Maximum size of a JSON body of the role anonymous, where smaller than `maxJsonBytes`. Larger bodies fail with 413.',
+        'Maximum size of a JSON body of the role anonymous, if smaller than `maxJsonBytes`. Larger bodies fail with 413.',
       advanced: true,
     },
     maxJsonValues: {
@@ -102,7 +102,7 @@ export const httpConfig = {
       ...count,
       default: 10_000,
       description:
-        'Maximum number of values in a JSON body of the role anonymous, where smaller than `maxJsonValues`. Bodies with more fail with 413.',
+        'Maximum number of values in a JSON body of the role anonymous, if smaller than `maxJsonValues`. Bodies with more fail with 413.',
       advanced: true,
     },
     maxAdminJsonBytes: {

@@ -28,7 +28,7 @@ const resumable = {
 const pending = {
   type: 'object',
   advanced: true,
-  description: 'Uploads that become files with the commit of a transaction.',
+  description: 'Uploads that become files when a transaction commits.',
   properties: {
     expireHours: {
       type: 'integer',
@@ -42,7 +42,7 @@ const pending = {
       minimum: 0,
       default: 100,
       description:
-        'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. With 0 there are none: each is a 400.',
+        'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns pending uploads off.',
     },
   },
   additionalProperties: false,

@@ -64,11 +64,6 @@ const PAGES = {
   'plugins/notify/README.md': {
     notify: {
       '`GET /v1/send/providers`': 'state.providers',
-      'If the server crashes, no accepted message is lost, and none is sent twice that must be sent at most once.': [
-        'stored.first',
-        'lease.queued',
-        'lease.at-most-once',
-      ],
     },
     Payloads: {
       '`sent`': 'recipients.synchronous',

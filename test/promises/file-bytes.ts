@@ -772,8 +772,6 @@ export const fileBytes = area('file-bytes', {
       },
       'For other plugins': {
         '**The calling plugin must check permissions**:': 'service.unchecked',
-        'A plugin that takes a `file_id` from a client must allow that only for the admin, or check access itself, for example by a `select` on `svc_catalog.svc_file` in the session of the client.':
-          'service.unchecked',
       },
     },
     'plugins/filestore/checking.md': {

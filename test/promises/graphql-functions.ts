@@ -484,8 +484,6 @@ export const graphqlFunctions = area('graphql-functions', {
         'All arguments before one without a name must be given with it, even if they have a default.':
           'function.unnamed',
         'Other names must be valid in GraphQL.': 'track.names',
-        '`curl -d @-` removes line breaks, which a JSON string cannot hold, so such SQL must not contain `--` comments.':
-          'function.rows',
       },
     },
   },

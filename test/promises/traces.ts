@@ -335,8 +335,6 @@ const PAGES = {
       '`email.send`, `storage.get` and other methods of providers': 'trace.providers',
       '`GET authorization webhook`, `GET filestore hook`, `POST the schema "weather"`, requests of providers':
         'trace.outbound',
-      'If callers must not decide that, remove the header at the proxy, or set `OTEL_TRACES_SAMPLER=traceidratio`.':
-        'trace.unrecorded',
     },
   },
 } as const

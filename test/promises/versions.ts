@@ -587,7 +587,7 @@ export const versions = area('versions', {
   pages: {
     'plugins/query/writes.md': {
       'Row versions': {
-        'Its `where` must equal the primary key and no more.': 'write.must-equal-key',
+        'Its `where` must test equality with the primary key and nothing else.': 'write.must-equal-key',
       },
     },
   },
