@@ -46,7 +46,7 @@ const BACKEND = ':backend'
 
 /** @throws ServiceError 400 access-denied unless the caller is an admin */
 export function assertAdmin(session: Pick<Session, 'role'>): void {
-  if (!isAdmin(session)) throw serviceError('access-denied', 'restricted access : admin only')
+  if (!isAdmin(session)) throw serviceError('access-denied', 'only the role admin may do this')
 }
 
 /** Returns the details of an error that the caller may see: an admin who acts as a role sees only why it is refused. */

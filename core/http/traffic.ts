@@ -298,7 +298,7 @@ const clientGone = (): ServiceError => serviceError('client-gone', 'the client c
 const oneAtATime = (): ServiceError =>
   serviceError(
     'too-many-requests',
-    `the long bodies of a caller have at most ${TOGETHER} bytes at a time, or it has one`,
+    `a caller may send one long body at a time, or several of at most ${TOGETHER} bytes together`,
     '$',
     {
       retryAfter: 1,

@@ -130,7 +130,7 @@ export class Change {
         const reasons = new Set(this.draft.judged.refused.values())
         const refused = lost.filter(({ reason }) => reasons.has(reason))
         const named = lost.map(({ object, reason }) => (reasons.has(reason) ? `${object} (${reason})` : object))
-        const message = `cannot ${refused.length > 0 ? 'change' : change} due to the following dependent objects : ${[...broken, ...named].join(', ')}`
+        const message = `cannot ${refused.length > 0 ? 'change' : change} because of dependent objects: ${[...broken, ...named].join(', ')}`
         throw serviceError('dependency-error', message, '$.args')
       }
       for (const { object } of lost) dropObject(this.draft, object)

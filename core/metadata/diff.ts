@@ -14,12 +14,12 @@ export function refuseRenames(before: Tables, now: Tables, byOid: ReadonlyMap<nu
   for (const [key, old] of before) {
     const table = now.get(key)
     if (table?.oid !== old.oid) {
-      if (byOid.has(old.oid)) throw notSupported(`table renames are not yet supported : "${tableName(old)}"`)
+      if (byOid.has(old.oid)) throw notSupported(`run_sql cannot rename tables: "${tableName(old)}"`)
       continue
     }
     for (const [was, is] of sameColumns(old, table)) {
       if (was.name === is.name) continue
-      throw notSupported(`column renames are not yet supported : "${tableName(old)}"."${was.name}"`)
+      throw notSupported(`run_sql cannot rename columns: "${tableName(old)}"."${was.name}"`)
     }
   }
 }
@@ -44,7 +44,7 @@ export function refuseRetyping(
         ...templatesUsing(templates, old, was.name),
       ]
       if (users.length === 0) continue
-      const message = `cannot change type of column "${was.name}" in table "${tableName(old)}" because of the following dependencies : ${users.join(', ')}`
+      const message = `cannot change type of column "${was.name}" in table "${tableName(old)}" because of dependent objects: ${users.join(', ')}`
       throw serviceError('dependency-error', message, '$.args')
     }
   }

@@ -439,7 +439,7 @@ export class Draft implements Tables {
     for (const tracked of this.metadata.tables.values()) {
       const { ref } = tracked
       if (this.found.has(tableKey(ref))) continue
-      const reason = `no such table/view exists in postgres : "${tableName(ref)}"`
+      const reason = `table or view "${tableName(ref)}" does not exist in the database`
       const objects = [tableObject(ref), ...ownObjects(tracked)]
       inconsistent.push(...objects.map((object) => ({ object, reason })))
     }
@@ -564,7 +564,7 @@ function resolveEach<Row, T>(
 }
 
 export const nameTaken = (name: string, table: TableRef): ServiceError =>
-  serviceError('already-exists', `column/relationship "${name}" of table "${tableName(table)}" already exists`)
+  serviceError('already-exists', `column or relationship "${name}" of table "${tableName(table)}" already exists`)
 
 function reasonOf(error: unknown): string {
   if (error instanceof ServiceError) return error.message

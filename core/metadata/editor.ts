@@ -95,7 +95,7 @@ export class Editor {
   async trackTable(ref: TableRef, path = '$.args', isEnum = false): Promise<void> {
     const { draft } = this.change
     if (draft.tracked(ref) || isSystem(ref)) {
-      throw serviceError('already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
+      throw serviceError('already-tracked', `table or view "${tableName(ref)}" is already tracked`, path)
     }
     if (!draft.foundTable(ref)) await this.change.addTables([ref])
     if (!draft.foundTable(ref)) throw noSuchTable(ref, path)
@@ -131,11 +131,15 @@ export class Editor {
   /** Untracks a table with everything that belongs to it. Relationships of other tables to it are dependents. */
   untrackTable(ref: TableRef, cascade: boolean): void {
     if (isSystem(ref)) {
-      throw serviceError('not-supported', `"${tableName(ref)}" is system defined, cannot untrack`, '$.args.table')
+      throw serviceError(
+        'not-supported',
+        `"${tableName(ref)}" belongs to Rowhouse and cannot be untracked`,
+        '$.args.table',
+      )
     }
     if (!this.change.draft.metadata.tables.delete(tableKey(ref))) {
       const hint = meant(namesake(ref, [...this.change.draft.metadata.tables.keys()].map(tableOfKey)))
-      const message = `view/table already untracked : "${tableName(ref)}"${hint}`
+      const message = `table or view "${tableName(ref)}" is not tracked${hint}`
       throw serviceError('already-untracked', message, '$.args.table')
     }
     this.change.touched()
@@ -365,7 +369,7 @@ export class Editor {
     const { draft } = this.change
     const { templates } = draft.metadata
     if (templates.has(row.name)) {
-      throw serviceError('already-exists', `the query template already exists : "${row.name}"`, path)
+      throw serviceError('already-exists', `query template "${row.name}" already exists`, path)
     }
     const meaning = under(`${path}.template`, () => draft.meaning(row.definition))
     await this.change.checkConstants(constantsAmong(meaning?.constants ?? []), `${path}.template`)
@@ -443,7 +447,7 @@ function refuseLong(name: string, what: string, path: string): void {
 const wrongRole = (path: string): ServiceError => parseFailed('a role name has 1 to 64 of A-Z a-z 0-9 _ . -', path)
 
 const noSuchTable = ({ schema, name }: TableRef, path: string): ServiceError => {
-  const message = `no such table/view exists in postgres : "${tableName({ schema, name })}"`
+  const message = `table or view "${tableName({ schema, name })}" does not exist in the database`
   return serviceError('not-exists', message, path, { missing: { schema, name } })
 }
 

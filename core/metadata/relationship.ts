@@ -24,12 +24,12 @@ export function resolveRelationship(row: RelationshipRow, table: DatabaseTable, 
   refuseOtherKeys(using, USING, '$')
   const [foreign, manual] = USING.map((key) => using[key])
   if (foreign !== undefined && manual !== undefined) {
-    throw parseFailed('only one of foreign_key_constraint_on/manual_configuration should be present', '$')
+    throw parseFailed('expecting only one of foreign_key_constraint_on and manual_configuration', '$')
   }
   const { name, type } = row
   if (manual !== undefined) return { name, type, ...manualJoin(manual, type, table, find) }
   if (foreign === undefined) {
-    throw parseFailed('atleast one of foreign_key_constraint_on/manual_configuration should be present', '$')
+    throw parseFailed('expecting foreign_key_constraint_on or manual_configuration', '$')
   }
   const path = '$.foreign_key_constraint_on'
   if (type === 'array') return { name, type, ...remoteKey(foreign, table, find, path) }

@@ -270,5 +270,5 @@ export function liftTableRef(value: Json | undefined, path: string): TableRef {
 
 export function unknownOperator(key: string, path: string): ServiceError {
   const near = /^[$_]/.test(key) ? didYouMean(key, operatorNames(key.charAt(0))) : ''
-  return unexpectedPayload(`Unknown operator : ${key}${near}`, at(path, key))
+  return unexpectedPayload(`unknown operator "${key}"${near}`, at(path, key))
 }

@@ -59,7 +59,8 @@ export function sendOperations(
     const { role } = call.session
     if (isAdmin(call.session)) return new Set()
     const tracked = trackedOutbox(call)
-    if (!tracked) throw serviceError('access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
+    if (!tracked)
+      throw serviceError('access-denied', 'only the role admin may do this until svc_catalog.svc_outbox is tracked')
     const permission = permissionsOf(tracked, permissionRole(call.session))?.insert
     if (!permission) {
       const denied = { table: OUTBOX, action: 'insert' } as const

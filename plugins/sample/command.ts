@@ -85,7 +85,7 @@ const hasRows = ({ count }: { readonly count: number }): boolean => count > 0
 /** Returns the metadata that an error names as dependent on what is dropped; undefined for another error. */
 function dependentsIn(error: unknown): readonly string[] | undefined {
   const { code, reason = '' } = error as { readonly code?: unknown; readonly reason?: string }
-  const [, names] = /dependent objects : (.*)/s.exec(code === 'dependency-error' ? reason : '') ?? []
+  const [, names] = /dependent objects: (.*)/s.exec(code === 'dependency-error' ? reason : '') ?? []
   return names?.split(', ')
 }
 

@@ -119,7 +119,7 @@ function valueOf({ param, default: fallback }: ParameterPlace, args: JsonObject,
   const given = args[param]
   if (given !== undefined) return given
   if (fallback !== undefined) return fallback
-  throw serviceError('invalid-params', `missing parameter : "${param}"`, path)
+  throw serviceError('invalid-params', `parameter "${param}" is missing`, path)
 }
 
 /** Replaces the path of an error: that of the argument if an argument is wrong, otherwise that of the template. */
@@ -129,7 +129,7 @@ function located(error: ServiceError, places: readonly ParameterPlace[], path: s
   // The template is next to the arguments in the path; in a REST call the arguments are the root.
   if (!place) return error.under(`${path === '$' ? path : path.slice(0, path.lastIndexOf('.'))}.template`)
   const rest = error.path.slice(place.path.length)
-  const message = `when processing parameter "${place.param}" : ${error.message}`
+  const message = `parameter "${place.param}": ${error.message}`
   return error.with({ message, path: at(path, place.param) + rest, cause: error })
 }
 

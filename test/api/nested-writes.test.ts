@@ -98,11 +98,11 @@ tap.test('writes of rows with their related rows in the JSON API', async (t) => 
     t.same((await run('whole', { objects: [{ note: 'w', items: { data: { sku: 'c' } } }] })).body.affected_rows, 2)
     t.match((await run('one', { note: 'n', who: 'Zoe', sku: 's' }, user)).body, { error: /"customer"/ })
     t.match((await run('many', { note: 'm', items: [{ sku: 1 }] })).body, {
-      error: /^when processing parameter "items"/,
+      error: /^parameter "items"/,
       path: '$.args.args.items[0].sku',
     })
     t.match((await run('one', { note: 'n', who: 'Zed', sku: 's', qty: 1.5 })).body, {
-      error: /^when processing parameter "qty"/,
+      error: /^parameter "qty"/,
       path: '$.args.args.qty',
     })
     t.match((await create('bad', [{ items: { data: [{ qty: 'x' }] } }])).body, { error: /./ })

@@ -132,11 +132,11 @@ t.test('metadata travels between databases', async (t) => {
   })
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], { env: a }), { code: 0, out: /no difference/ })
   const missing = await run(folder, ['metadata', 'apply', 'all.json'], { env: b })
-  t.match(missing, { code: 2, err: /no such table\/view exists in postgres : "note"/ })
+  t.match(missing, { code: 2, err: /table or view "note" does not exist in the database/ })
   t.strictSame(await run(folder, ['metadata', 'apply', 'all.json', '--dry-run'], { env: b }), missing)
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], { env: b }), {
     code: 1,
-    out: /\+ table note\n[^]*\napply would fail: no such table\/view exists in postgres : "note" \(\$\.tables\[0\]\.table\)\n$/,
+    out: /\+ table note\n[^]*\napply would fail: table or view "note" does not exist in the database \(\$\.tables\[0\]\.table\)\n$/,
   })
   const other = await start(t, folder, ['start', '--port', '0'], { env: { ...b, ROWHOUSE_ADMIN_SECRET: SECRET } })
   await post(other.url, {
@@ -439,7 +439,10 @@ t.test('an existing database is tracked by one command, and the server says so w
   })
   t.match(await run(folder, ['track', '--all'], { env }), { code: 0, out: /^tracked 1 table, 2 relationships/ })
   t.same(await run(folder, ['track', '--all'], { env }), { code: 0, out: 'nothing new to track\n', err: '' })
-  t.match(await run(folder, ['track', 'nope'], { env }), { code: 1, err: /no such table.*\(\$\.tables\[0\]\)/ })
+  t.match(await run(folder, ['track', 'nope'], { env }), {
+    code: 1,
+    err: /does not exist in the database.*\(\$\.tables\[0\]\)/,
+  })
   t.match(await run(folder, ['track', '--all', 'company'], { env }), { code: 1, err: /expected one of/ })
   const after = await start(t, folder, ['start', '--port', '0'], { env })
   t.match(await post(after.url, { type: 'count', args: { table: 'person' } }, SECRET), { count: 0 })

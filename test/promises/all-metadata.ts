@@ -508,7 +508,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     ])
     t.match(
       found.inconsistent_objects.find(({ name }: Entry) => name === 'table loose'),
-      { reason: 'no such table/view exists in postgres : "loose"' },
+      { reason: 'table or view "loose" does not exist in the database' },
     )
     t.match((await server.query('select', { table: 'mayor', columns: ['id'] }, USER)).body, {
       code: 'permission-denied',
@@ -627,7 +627,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'dump_internal_state',
     ] as const
   ).map((type) =>
-    query(type, { tables: [], query_templates: [] }, refused('access-denied', 'restricted access : admin only'), USER),
+    query(type, { tables: [], query_templates: [] }, refused('access-denied', 'only the role admin may do this'), USER),
   ),
 }
 

@@ -228,7 +228,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Commands>>> = {
     t.match(await rowhouse('track'), { code: 0, out: /^would track \d tables, 2 relationships/ })
     t.match(await rowhouse('track --all'), { code: 0, out: /^tracked \d tables, 2 relationships/ })
     t.match(await rowhouse('track --all'), { code: 0, out: 'nothing new to track\n' })
-    t.match(await rowhouse('track nope'), { code: 1, err: /no such table/ })
+    t.match(await rowhouse('track nope'), { code: 1, err: /does not exist in the database/ })
   },
   'metadata.export': async (t, { rowhouse, raw }) => {
     const filter = '{"code": {"$gt": 9007199254740993}}'

@@ -162,7 +162,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'where.unknown': [
     wrong('thing', { $or: [{ nope: 1 }] }, '.$or[0].nope', /^"nope" does not exist$/, 'not-exists'),
-    wrong('thing', { n: { $foo: 1 } }, '.n.$foo', /^Unknown operator : \$foo$/),
+    wrong('thing', { n: { $foo: 1 } }, '.n.$foo', /^unknown operator "\$foo"$/),
     wrong('thing', { $foo: [] }, '.$foo', /./, 'not-exists'),
     wrong('thing', { n: 'many' }, '.n', /invalid input syntax for type integer/, 'postgres-error'),
     wrong('thing', { n: { $gt: true } }, '.n.$gt', /expecting a whole number/, 'parse-failed'),

@@ -246,7 +246,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 
     const refused = async (args: object, code: string, path: string, error: string | RegExp) =>
       t.match(await query('track_all', args), { status: 400, body: { code, path, error } }, JSON.stringify(args))
-    await refused({ tables: ['customer', 'nope'] }, 'not-exists', '$.args.tables[1]', /no such table/)
+    await refused({ tables: ['customer', 'nope'] }, 'not-exists', '$.args.tables[1]', /does not exist in the database/)
     await refused({ schemas: ['nope'] }, 'not-exists', '$.args.schemas[0]', 'schema "nope" does not exist')
     await refused({ names: { nope: {} } }, 'not-exists', '$.args.names.nope', /does not exist/)
     await refused({ names: { person: { plural: 1 } } }, 'parse-failed', '$.args.names.person.plural', /string/)
@@ -262,7 +262,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
 
     const report = (await must('track_all', {})) as Report
 
-    t.strictSame(report.remove, [{ name: 'table a', reason: 'no such table/view exists in postgres : "a"' }])
+    t.strictSame(report.remove, [{ name: 'table a', reason: 'table or view "a" does not exist in the database' }])
     t.strictSame((await must('export_metadata', {})).tables.length, 2)
   },
 }

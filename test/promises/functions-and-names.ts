@@ -55,7 +55,7 @@ insert into article values (1, 'one', 1), (2, 'two', 1), (3, 'three', 2)`
 
 const SUCCESS: Expected = { status: 200, text: '{"message":"success"}' }
 const USER: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
-const held = (by: string) => refused('dependency-error', `cannot drop due to the following dependent objects : ${by}`)
+const held = (by: string) => refused('dependency-error', `cannot drop because of dependent objects: ${by}`)
 const customize = (table: string, configuration: unknown, expected: Expected = SUCCESS): Step =>
   query('set_table_customization', { table, configuration }, expected)
 const versioned = (version: number, type: string, args: unknown, expected: Expected): Step => ({
@@ -235,7 +235,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query(
       'add_computed_field',
       { table: 'author', name, definition: { function: 'shout' } },
-      refused('already-exists', `column/relationship "${name}" of table "author" already exists`, '$.args.name'),
+      refused('already-exists', `column or relationship "${name}" of table "author" already exists`, '$.args.name'),
     ),
   ),
   'computed.refused': [

@@ -147,13 +147,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       path: '/v1alpha1/graphql/schema',
       method: 'GET',
       as: ANN,
-      expected: refused('access-denied', 'restricted access : admin only', '$'),
+      expected: refused('access-denied', 'only the role admin may do this', '$'),
     },
     {
       path: '/v1alpha1/graphql/schema',
       method: 'GET',
       bare: true,
-      expected: refused('access-denied', 'restricted access : admin only', '$'),
+      expected: refused('access-denied', 'only the role admin may do this', '$'),
     },
   ],
   'schema.query-root': ['article', 'author'].map((table) =>

@@ -257,7 +257,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.notMatch(JSON.stringify(await server.must('log_lines', { level: 'warn' })), /marker|select /)
   },
   'health.admin-only': ['server_status', 'migration_status', 'slow_queries', 'log_lines'].map((type) =>
-    query(type, {}, refused('access-denied', 'restricted access : admin only'), { role: 'user' }),
+    query(type, {}, refused('access-denied', 'only the role admin may do this'), { role: 'user' }),
   ),
 }
 

@@ -116,7 +116,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'delete',
       'new',
       { filter: { state: { $lik: 'x' } } },
-      refused('unexpected-payload', /Unknown operator : \$lik/, '$.args.permission.filter.state'),
+      refused('unexpected-payload', /unknown operator "\$lik"/, '$.args.permission.filter.state'),
     ),
   ],
   'create.required': [
@@ -341,13 +341,13 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       query(
         type,
         { table: 'note', role: 'user', permission: { columns: '*', filter: {}, check: {} } },
-        refused('access-denied', 'restricted access : admin only'),
+        refused('access-denied', 'only the role admin may do this'),
         USER,
       ),
       query(
         type.replace('create', 'drop'),
         { table: 'note', role: 'user' },
-        refused('access-denied', 'restricted access : admin only'),
+        refused('access-denied', 'only the role admin may do this'),
         USER,
       ),
     ])
@@ -355,7 +355,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       query(
         'set_permission_comment',
         { table: 'note', role: 'user', type: 'select', comment: 'x' },
-        refused('access-denied', 'restricted access : admin only'),
+        refused('access-denied', 'only the role admin may do this'),
         USER,
       ),
     ),

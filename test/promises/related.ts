@@ -571,7 +571,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     wrongItems([], '', /^expecting an object with the keys insert, update, delete$/),
     wrongItems({ upsert: {} }, '.upsert'),
     wrongItems({ delete: {} }, '.delete', /^the key 'where' was not present$/),
-    wrongItems({ update: [{ where: {} }] }, '.update[0]', /atleast one/),
+    wrongItems({ update: [{ where: {} }] }, '.update[0]', /at least one/),
     wrongItems({ update: { where: { nope: 1 }, $set: { qty: 1 } } }, '.update.where.nope'),
     wrongItems({ insert: { data: [{ sku: 1 }] } }, '.insert.data[0].sku'),
     update(

@@ -656,7 +656,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const question = { operation: 'select', table: 'orders', key: { id: 11 } }
     t.same((await server.query('explain_permission', question, USER)).body, {
       path: '$',
-      error: 'restricted access : admin only',
+      error: 'only the role admin may do this',
       code: 'access-denied',
     })
     const open = await testServer(t, {

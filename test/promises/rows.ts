@@ -199,11 +199,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     select({ wher: {} }, refused('unexpected-payload', 'unexpected key "wher", did you mean "where"?')),
     select(
       { where: { name: { $lik: 'x' } } },
-      refused('unexpected-payload', 'Unknown operator : $lik, did you mean "$like"?'),
+      refused('unexpected-payload', 'unknown operator "$lik", did you mean "$like"?'),
     ),
     select(
       { where: { name: { _lik: 'x' } } },
-      refused('unexpected-payload', 'Unknown operator : _lik, did you mean "_like"?'),
+      refused('unexpected-payload', 'unknown operator "_lik", did you mean "_like"?'),
     ),
     select({ table: 'x'.repeat(100_000) }, refused('not-exists', /^table "x+\.\.\.$/)),
   ],

@@ -57,9 +57,8 @@ const sql = (text: string, expected: Expected, more: object = {}): Step =>
   query('run_sql', { sql: text, ...more }, expected)
 const rows = (...result: readonly string[][]): Expected => is({ result_type: 'TuplesOk', result })
 const OK: Expected = { status: 200, text: '{"result_type":"CommandOk"}' }
-const ADMIN_ONLY = refused('access-denied', 'restricted access : admin only')
-const held = (by: string) =>
-  refused('dependency-error', `cannot drop due to the following dependent objects : ${by}`, '$.args')
+const ADMIN_ONLY = refused('access-denied', 'only the role admin may do this')
+const held = (by: string) => refused('dependency-error', `cannot drop because of dependent objects: ${by}`, '$.args')
 const count = (table: string, n: number): Step => sql(`select count(*) from ${table}`, rows(['count'], [String(n)]))
 const unsupported = (error: string | RegExp) => refused('not-supported', error, '$.args')
 
@@ -225,7 +224,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.admin': [
     query('run_sql', { sql: 'select 1' }, ADMIN_ONLY, { role: 'user' }),
     query('run_sql', { sql: 'select 1', read_only: true }, ADMIN_ONLY, { role: 'user' }),
-    query('bulk', [{ type: 'run_sql', args: { sql: 'select 1' } }], refused('access-denied', /admin only/), {
+    query('bulk', [{ type: 'run_sql', args: { sql: 'select 1' } }], refused('access-denied', /only the role admin/), {
       role: 'user',
     }),
   ],
@@ -287,7 +286,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'alter table note alter column size type bigint',
       refused(
         'dependency-error',
-        /^cannot change type of column "size" in table "note" because of the following dependencies : permission note\.user\.select/,
+        /^cannot change type of column "size" in table "note" because of dependent objects: permission note\.user\.select/,
         '$.args',
       ),
     ),
@@ -300,17 +299,17 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.type-of-rules': Object.entries(RULES).map(([column, type]) =>
     sql(
       `alter table ruled alter column ${column} type bigint`,
-      refused('dependency-error', new RegExp(`dependencies : .*permission ruled\\.user\\.${type}`), '$.args'),
+      refused('dependency-error', new RegExp(`dependent objects: .*permission ruled\\.user\\.${type}`), '$.args'),
     ),
   ),
   'run_sql.type-of-presets': [
     sql(
       'alter table ruled alter column preset type bigint',
-      refused('dependency-error', /dependencies : permission ruled\.user\.insert$/),
+      refused('dependency-error', /dependent objects: permission ruled\.user\.insert$/),
     ),
     sql(
       'alter table ruled alter column stamped type bigint',
-      refused('dependency-error', /dependencies : permission ruled\.user\.update$/),
+      refused('dependency-error', /dependent objects: permission ruled\.user\.update$/),
     ),
   ],
   'run_sql.type-of-listed': async (t, server) => {
@@ -389,15 +388,15 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('select', { table: 'note', columns: ['*'] }, { status: 200, text: '[{"id":1,"size":5,"code":7,"fresh":3}]' }),
   ],
   'run_sql.rename-table': [
-    sql('alter table author rename to writer', unsupported('table renames are not yet supported : "author"')),
-    sql('alter view seen rename to viewed', unsupported('table renames are not yet supported : "seen"')),
+    sql('alter table author rename to writer', unsupported('run_sql cannot rename tables: "author"')),
+    sql('alter view seen rename to viewed', unsupported('run_sql cannot rename tables: "seen"')),
     sql(
       'do $$ begin execute $x$alter table author rename to writer$x$; end $$',
-      unsupported('table renames are not yet supported : "author"'),
+      unsupported('run_sql cannot rename tables: "author"'),
     ),
   ],
   'run_sql.rename-column': [
-    sql('alter table author rename name to n', unsupported('column renames are not yet supported : "author"."name"')),
+    sql('alter table author rename name to n', unsupported('run_sql cannot rename columns: "author"."name"')),
   ],
   'run_sql.transaction': [
     sql(
@@ -431,7 +430,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'run_sql.taken-name': [
     sql(
       'alter table author add notes int',
-      refused('already-exists', 'column/relationship "notes" of table "author" already exists'),
+      refused('already-exists', 'column or relationship "notes" of table "author" already exists'),
     ),
   ],
   'run_sql.error': [

@@ -79,7 +79,7 @@ insert into visit values (1, 1, 1), (2, 2, 11)`
 
 const SUCCESS: Expected = { status: 200, text: '{"message":"success"}' }
 const USER: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
-const ADMIN_ONLY = refused('access-denied', 'restricted access : admin only')
+const ADMIN_ONLY = refused('access-denied', 'only the role admin may do this')
 const OTHER_NOTE = { schema: 'other', name: 'note' }
 
 const select = (table: unknown, columns: readonly unknown[], expected: Expected, who?: As): Step =>
@@ -98,7 +98,7 @@ const by = (remote_table: unknown, column_mapping: object) => ({
 const drop = (table: string, name: string, expected: Expected = SUCCESS, more: object = {}): Step =>
   query('drop_relationship', { table, relationship: name, ...more }, expected)
 const held = (by: string, what = 'drop') =>
-  refused('dependency-error', `cannot ${what} due to the following dependent objects : ${by}`)
+  refused('dependency-error', `cannot ${what} because of dependent objects: ${by}`)
 const gone = (table: string) =>
   refused('not-exists', new RegExp(`^table "${table}" (does not exist|exists but is not tracked)`), '$.args.table')
 const data = (value: object) => is({ data: value })
@@ -119,15 +119,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'track.view': [query('track_table', 'short', SUCCESS), select('short', ['*'], like([{ id: 1, title: 'one' }]))],
   'track.twice': [
-    query('track_table', 'author', refused('already-tracked', 'view/table already tracked : "author"', '$.args')),
+    query('track_table', 'author', refused('already-tracked', 'table or view "author" is already tracked', '$.args')),
     query('track_table', { schema: 'svc_catalog', name: 'svc_table' }, refused('already-tracked', /svc_table/)),
   ],
   'track.missing': [
-    query('track_table', 'nope', refused('not-exists', 'no such table/view exists in postgres : "nope"', '$.args')),
+    query(
+      'track_table',
+      'nope',
+      refused('not-exists', 'table or view "nope" does not exist in the database', '$.args'),
+    ),
     query(
       'track_table',
       { schema: 'other', name: 'x' },
-      refused('not-exists', 'no such table/view exists in postgres : "other.x"'),
+      refused('not-exists', 'table or view "other.x" does not exist in the database'),
     ),
   ],
   'track.version-2': [
@@ -290,14 +294,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query(
       'untrack_table',
       { table: 'nope' },
-      refused('already-untracked', 'view/table already untracked : "nope"', '$.args.table'),
+      refused('already-untracked', 'table or view "nope" is not tracked', '$.args.table'),
     ),
   ],
   'untrack.system': [
     query(
       'untrack_table',
       { table: { schema: 'svc_catalog', name: 'svc_table' } },
-      refused('not-supported', '"svc_catalog.svc_table" is system defined, cannot untrack'),
+      refused('not-supported', '"svc_catalog.svc_table" belongs to Rowhouse and cannot be untracked'),
     ),
   ],
   'untrack.dependents': [
@@ -417,14 +421,14 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'article',
       'x',
       {},
-      refused('parse-failed', /atleast one of foreign_key_constraint_on\/manual_configuration/, '$.args.using'),
+      refused('parse-failed', /expecting foreign_key_constraint_on or manual_configuration/, '$.args.using'),
     ),
     relationship(
       'object',
       'article',
       'x',
       { ...on('author_id'), ...by('author', { id: 'id' }) },
-      refused('parse-failed', /only one of foreign_key_constraint_on\/manual_configuration/),
+      refused('parse-failed', /only one of foreign_key_constraint_on and manual_configuration/),
     ),
     relationship(
       'object',
@@ -475,19 +479,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       'article',
       'title',
       on('author_id'),
-      refused('already-exists', 'column/relationship "title" of table "article" already exists'),
+      refused('already-exists', 'column or relationship "title" of table "article" already exists'),
     ),
     relationship(
       'object',
       'article',
       'author',
       on('author_id'),
-      refused('already-exists', 'column/relationship "author" of table "article" already exists'),
+      refused('already-exists', 'column or relationship "author" of table "article" already exists'),
     ),
     query(
       'run_sql',
       { sql: 'alter table article add column editor int' },
-      refused('already-exists', 'column/relationship "editor" of table "article" already exists'),
+      refused('already-exists', 'column or relationship "editor" of table "article" already exists'),
     ),
   ],
   'relationship.name-length': [

@@ -157,9 +157,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       limit: 1,
     }),
     run('ranked', { words: 'a4' }, is(ids(4))),
-    run('ranked', { words: 5 }, refused('parse-failed', /^when processing parameter "words"/, '$.args.args.words')),
+    run('ranked', { words: 5 }, refused('parse-failed', /^parameter "words"/, '$.args.args.words')),
     run('ranked', { words: 'x', language: 'klingon' }, refused('postgres-error', /"klingon" does not exist/)),
-    run('ranked', {}, refused('invalid-params', 'missing parameter : "words"')),
+    run('ranked', {}, refused('invalid-params', 'parameter "words" is missing')),
   ],
   'call.arguments': [
     make('found', 'call', {
@@ -210,7 +210,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     run('mail', { to: 'reader@example.com', sub: 'Hello' }, { status: 200 }),
     make('text', 'send_sms', { to: param('to'), countryCode: 1, message: param('message') }),
     run('text', { to: 5550100, message: 'Hello' }, { status: 200 }),
-    run('mail', { to: 'reader@example.com' }, refused('invalid-params', 'missing parameter : "sub"')),
+    run('mail', { to: 'reader@example.com' }, refused('invalid-params', 'parameter "sub" is missing')),
   ],
   'file.attach': [
     {
@@ -237,7 +237,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     run(
       'picked',
       { ids: [1], most: 1 },
-      refused('parse-failed', /^when processing parameter "most" : must be >= 2/, '$.args.args.most'),
+      refused('parse-failed', /^parameter "most": must be >= 2/, '$.args.args.most'),
     ),
     run('picked', { ids: [1] }, refused('permission-denied', /article/), NOBODY),
     { path: '/v1/template', method: 'GET', as: NOBODY, expected: like({ length: 1, 0: { name: 'attach' } }) },
@@ -301,7 +301,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
   'step.reference': [
     make('by_title', 'select', { table: 'article', columns: ['id'], where: { title: param('title') } }),
-    run('by_title', { title: { $ref: 'x.title' } }, refused('parse-failed', /^when processing parameter "title"/)),
+    run('by_title', { title: { $ref: 'x.title' } }, refused('parse-failed', /^parameter "title"/)),
     query(
       'bulk',
       [

@@ -508,7 +508,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     query('select', { table: 'counter', columns: ['n'], where: { id: 1 } }, etag(null)),
   ],
   'set.admin': [
-    query('set_table_version', { table: 'note', column: null }, refused('access-denied', /admin only/, '$'), USER),
+    query(
+      'set_table_version',
+      { table: 'note', column: null },
+      refused('access-denied', /only the role admin/, '$'),
+      USER,
+    ),
   ],
   'set.metadata': async (t, server) => {
     const now = await server.must('export_metadata', {})

@@ -313,8 +313,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     rows('item', ['id'], { b: 77 }, [{ id: 2 }, { id: 3 }]),
   ],
   'update.nothing': [
-    update({ where: {} }, refused('unexpected-payload', 'atleast one of $set, $inc, $mul has to be present', '$.args')),
-    update({ where: {}, $set: {} }, refused('unexpected-payload', /atleast one/)),
+    update(
+      { where: {} },
+      refused('unexpected-payload', 'expecting at least one of $set, $inc, $mul, $default', '$.args'),
+    ),
+    update({ where: {}, $set: {} }, refused('unexpected-payload', /at least one/)),
   ],
   'update.twice': [
     update(

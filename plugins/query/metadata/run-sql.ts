@@ -233,9 +233,8 @@ const TABLES = new Set(['OBJECT_TABLE', 'OBJECT_VIEW', 'OBJECT_MATVIEW', 'OBJECT
 function refuseRename({ renameType = '', relation, subname }: RenameStmt): void {
   const { schemaname, relname = '' } = relation ?? {}
   const table = `"${schemaname && schemaname !== 'public' ? `${schemaname}.` : ''}${relname}"`
-  if (TABLES.has(renameType)) throw notSupported(`table renames are not yet supported : ${table}`)
-  if (renameType === 'OBJECT_COLUMN')
-    throw notSupported(`column renames are not yet supported : ${table}."${subname ?? ''}"`)
+  if (TABLES.has(renameType)) throw notSupported(`run_sql cannot rename tables: ${table}`)
+  if (renameType === 'OBJECT_COLUMN') throw notSupported(`run_sql cannot rename columns: ${table}."${subname ?? ''}"`)
 }
 
 const notSupported = (message: string) => serviceError('not-supported', message, '$.args')

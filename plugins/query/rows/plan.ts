@@ -381,7 +381,7 @@ function planUpdate(shape: UpdateShape, names: Names): Update {
     throw unexpectedPayload(`a template cannot change the rows of a relationship, such as "${first}"`, `${PATH}.$set`)
   }
   if (shape.set.length === 0 && !parts.phase && !names.presetsUpdate(table)) {
-    throw unexpectedPayload('atleast one of $set, $inc, $mul has to be present', PATH)
+    throw unexpectedPayload('expecting at least one of $set, $inc, $mul, $default', PATH)
   }
   const where = planWhere(shape.where, table, names, 'update')
   return {

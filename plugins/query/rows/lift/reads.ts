@@ -155,7 +155,7 @@ function liftOrder(value: Json, path: string, slots: Slots): OrderShape {
   if (typeof value === 'string') {
     const found = readOrderText(value)
     if (found) return found
-    throw parseFailed("string format for 'order_by' entry : {+/-}column Eg : +posted", path)
+    throw parseFailed('expecting "+column", "-column" or "column"', path)
   }
   const object = expectKeys(value, ['column', 'rank', 'type', 'order', 'nulls'], path)
   const direction = oneOf(object['type'] ?? object['order'], ['asc', 'desc'], `${path}.type`)

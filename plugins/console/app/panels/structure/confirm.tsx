@@ -64,5 +64,5 @@ export const Names = ({ names }: { readonly names: readonly string[] }) => (
 /** Returns the objects that a refused change would drop; undefined for other failures. */
 export function dependentsIn(failure: unknown): readonly string[] | undefined {
   if (!(failure instanceof Failure) || failure.code !== 'dependency-error') return undefined
-  return /dependent objects : (.*)$/s.exec(failure.message)?.[1]?.split(', ')
+  return /dependent objects: (.*)$/s.exec(failure.message)?.[1]?.split(', ')
 }
