@@ -4,7 +4,7 @@ import type { Mailbox } from 'rowhouse'
 export const domains = {
   type: 'array',
   items: { type: 'string', minLength: 1 },
-  description: 'Allowed domains of sender addresses. Allows any domain by default.',
+  description: 'Allowed domains of sender addresses; any by default.',
 } as const
 
 /** Matches names that need no quotes before an address, including non-ASCII. Excludes `=?...?=`, an encoded word. */

@@ -32,7 +32,7 @@ export const config = {
       type: 'array',
       minItems: 1,
       items: { type: 'string', minLength: 1 },
-      description: 'Allowed domains of sender addresses. Allows any domain by default.',
+      description: 'Allowed domains of sender addresses; any by default.',
     },
     name: {
       type: 'string',
