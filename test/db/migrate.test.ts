@@ -1,7 +1,6 @@
 import pg from 'pg'
 import t from 'tap'
 import { migrate, pendingMigrations, type MigrationSet } from '../../core/host/migrate.js'
-import { migrations as ofNotify } from '../../plugins/notify/schema.js'
 import { freshDatabase } from '../kit/database.js'
 
 /** Connections to a database of its own. */
@@ -242,49 +241,3 @@ function onStatement(client: pg.Client, before: () => Promise<void>): void {
   }
   Object.assign(client, { query: wrapped })
 }
-
-t.test('messages of an earlier version keep their states and contents', async (t) => {
-  const client = await (await database(t))()
-  const [first] = ofNotify
-  await migrate(client, [{ owner: 'notify', migrations: [first!] }])
-  const lease = "next_at = '2030-01-01'"
-  const cases = [
-    ['queued', 'queue', '', 'queued'],
-    ['queued', 'sync', lease, 'sending'],
-    ['sending', 'queue', lease, 'sending'],
-    ['sending', 'sync', lease, 'sending'],
-    ['sent', 'queue', "provider_id = 'abc', text = null", 'sent'],
-    ['sent', 'queue', "provider_id = 'memory-abc'", 'sent'],
-    ['sent', 'queue', "provider_id = 'memory-' || id", 'caught'],
-    ['sent', 'sync', "provider_id = 'log-' || id", 'caught'],
-    ['failed', 'queue', "provider_id = 'log-' || id", 'failed'],
-    ['unknown', 'sync', 'unknown_since = now()', 'unknown'],
-  ] as const
-  const ids: string[] = []
-  for (const [state, mode, set] of cases) {
-    const { rows } = await client.query<{ id: string }>(
-      `insert into svc_catalog.svc_outbox (kind, "to", "from", sub, text, mode)
-       values ('email', 'a@example.com', 'b@example.com', 'x', 'y', $1) returning id`,
-      [mode],
-    )
-    ids.push(rows[0]!.id)
-    const more = set === '' ? '' : `, ${set}`
-    await client.query(`update svc_catalog.svc_outbox set state = $1${more} where id = $2`, [state, ids.at(-1)])
-  }
-  const read = async (columns: string) =>
-    (await client.query(`select ${columns} from svc_catalog.svc_outbox order by array_position($1::uuid[], id)`, [ids]))
-      .rows
-  const rest = 'id, mode, text, next_at, provider_id, attempts, claims, losses, unknown_since, created_at'
-  const before = await read(rest)
-
-  await migrate(client, [{ owner: 'notify', migrations: ofNotify }])
-
-  t.same(
-    await read('state, recipients'),
-    cases.map(([, , , state]) => ({ state, recipients: null })),
-  )
-  t.same(await read(rest), before)
-  for (const state of ['partly_sent', 'caught'])
-    await client.query('update svc_catalog.svc_outbox set state = $1 where id = $2', [state, ids[0]])
-  await t.rejects(client.query(`update svc_catalog.svc_outbox set state = 'lost'`), { code: '23514' })
-})
