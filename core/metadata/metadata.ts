@@ -238,7 +238,9 @@ export const copyTable = (table: TrackedTable): TrackedTable => ({
 export async function writeMetadata(client: ClientBase, before: Metadata, after: Metadata): Promise<void> {
   const [oldTables, newTables] = [without(before, after), without(after, before)]
   for (const { name, key, rows } of STORES) {
-    const [old, now] = [rows({ ...before, tables: oldTables }), rows({ ...after, tables: newTables })]
+    const byKey = (metadata: Metadata) =>
+      new Map(rows(metadata).map((row) => [JSON.stringify(key.map((column) => row[column])), row]))
+    const [old, now] = [byKey({ ...before, tables: oldTables }), byKey({ ...after, tables: newTables })]
     const gone = [...old].filter(([id]) => !now.has(id)).map(([, row]) => row)
     if (gone.length > 0) {
       const match = key.map((column) => `stored.${column} = gone.${column}`).join(' and ')
@@ -248,16 +250,15 @@ export async function writeMetadata(client: ClientBase, before: Metadata, after:
         [stringifyJson(gone)],
       )
     }
-    const changed = [...now].filter(([id, row]) => stringifyJson(row) !== stringifyJson(old.get(id) ?? null))
+    const changed = [...now]
+      .filter(([id, row]) => stringifyJson(row) !== stringifyJson(old.get(id) ?? null))
+      .map(([, row]) => row)
     if (changed.length > 0) {
       await client.query(
         `insert into svc_catalog.${name}
          select * from pg_catalog.json_populate_recordset(null::svc_catalog.${name}, $1::json)
-         on conflict (${key.join(', ')}) ${replacing(
-           key,
-           changed.map(([, row]) => row),
-         )}`,
-        [stringifyJson(changed.map(([, row]) => row))],
+         on conflict (${key.join(', ')}) ${replacing(key, changed)}`,
+        [stringifyJson(changed)],
       )
     }
   }
@@ -276,124 +277,75 @@ function replacing(key: readonly string[], [row = {}]: readonly object[]): strin
     : `do update set ${columns.map((column) => `${column} = excluded.${column}`).join(', ')}`
 }
 
+type Row = { readonly [column: string]: Json }
+/** A table of `svc_catalog`, the columns of its key, and the rows that it has for metadata. */
 interface Store {
   readonly name: string
   readonly key: readonly string[]
-  rows(metadata: Metadata): Map<string, { [column: string]: Json }>
+  rows(metadata: Metadata): readonly Row[]
 }
 const TABLE_KEY = ['table_schema', 'table_name']
 const FUNCTION_KEY = ['function_schema', 'function_name']
+
+/** A store of what belongs to tables. */
+const perTable = (name: string, key: readonly string[], rows: (table: TrackedTable) => readonly Row[]): Store => ({
+  name,
+  key: [...TABLE_KEY, ...key],
+  rows: ({ tables }) =>
+    [...tables.values()].flatMap((table) => {
+      const { schema, name } = table.ref
+      return rows(table).map((row) => ({ table_schema: schema, table_name: name, ...row }))
+    }),
+})
+
 const STORES: readonly Store[] = [
-  {
-    name: 'svc_table',
-    key: TABLE_KEY,
-    rows: ({ tables }) =>
-      new Map(
-        [...tables].map(([key, { ref, configuration, isEnum, version }]) => [
-          key,
-          { ...tableColumns(ref), configuration, is_enum: isEnum, version_column: version },
-        ]),
-      ),
-  },
-  {
-    name: 'svc_relationship',
-    key: [...TABLE_KEY, 'rel_name'],
-    rows: (metadata) =>
-      perTable(metadata, ({ ref, relationships }) =>
-        [...relationships.values()].map((row) => ({
-          ...tableColumns(ref),
-          rel_name: row.name,
-          rel_type: row.type,
-          rel_def: row.definition,
-          comment: row.comment,
-        })),
-      ),
-  },
-  {
-    name: 'svc_permission',
-    key: [...TABLE_KEY, 'role_name', 'perm_type'],
-    rows: (metadata) =>
-      perTable(metadata, ({ ref, permissions }) =>
-        [...permissions.values()].map((row) => ({
-          ...tableColumns(ref),
-          role_name: row.role,
-          perm_type: row.type,
-          perm_def: row.definition,
-          comment: row.comment,
-        })),
-      ),
-  },
-  {
-    name: 'svc_computed_field',
-    key: [...TABLE_KEY, 'field_name'],
-    rows: (metadata) =>
-      perTable(metadata, ({ ref, computedFields }) =>
-        [...computedFields.values()].map((row) => ({
-          ...tableColumns(ref),
-          field_name: row.name,
-          field_def: row.definition,
-          comment: row.comment,
-        })),
-      ),
-  },
+  perTable('svc_table', [], ({ configuration, isEnum, version }) => [
+    { configuration, is_enum: isEnum, version_column: version },
+  ]),
+  perTable('svc_relationship', ['rel_name'], ({ relationships }) =>
+    [...relationships.values()].map(({ name, type, definition, comment }) => {
+      return { rel_name: name, rel_type: type, rel_def: definition, comment }
+    }),
+  ),
+  perTable('svc_permission', ['role_name', 'perm_type'], ({ permissions }) =>
+    [...permissions.values()].map(({ role, type, definition, comment }) => {
+      return { role_name: role, perm_type: type, perm_def: definition, comment }
+    }),
+  ),
+  perTable('svc_computed_field', ['field_name'], ({ computedFields }) =>
+    [...computedFields.values()].map(({ name, definition, comment }) => {
+      return { field_name: name, field_def: definition, comment }
+    }),
+  ),
   {
     name: 'svc_function',
     key: FUNCTION_KEY,
     rows: ({ functions }) =>
-      new Map(
-        [...functions].map(([key, { ref, configuration, comment }]) => [
-          key,
-          { ...functionColumns(ref), configuration, comment },
-        ]),
-      ),
+      [...functions.values()].map(({ ref, configuration, comment }) => {
+        return { ...functionColumns(ref), configuration, comment }
+      }),
   },
   {
     name: 'svc_function_permission',
     key: [...FUNCTION_KEY, 'role_name'],
     rows: ({ functions }) =>
-      new Map(
-        [...functions].flatMap(([key, { ref, roles }]) =>
-          [...roles].map((role) => [`${key}\0${role}`, { ...functionColumns(ref), role_name: role }]),
-        ),
+      [...functions.values()].flatMap(({ ref, roles }) =>
+        [...roles].map((role) => ({ ...functionColumns(ref), role_name: role })),
       ),
   },
   {
     name: 'svc_query_template',
     key: ['template_name'],
     rows: ({ templates }) =>
-      new Map(
-        [...templates.values()].map((row) => [
-          row.name,
-          { template_name: row.name, template_defn: row.definition, comment: row.comment },
-        ]),
-      ),
+      [...templates.values()].map(({ name, definition, comment }) => {
+        return { template_name: name, template_defn: definition, comment }
+      }),
   },
   {
     name: 'svc_inherited_role',
     key: ['role_name'],
-    rows: ({ roles }) => new Map([...roles].map(([role, parts]) => [role, { role_name: role, role_set: [...parts] }])),
+    rows: ({ roles }) => [...roles].map(([role, parts]) => ({ role_name: role, role_set: [...parts] })),
   },
 ]
 
-const tableColumns = ({ schema, name }: TableRef) => ({ table_schema: schema, table_name: name })
 const functionColumns = ({ schema, name }: TableRef) => ({ function_schema: schema, function_name: name })
-
-function perTable(
-  { tables }: Metadata,
-  rows: (table: TrackedTable) => { [column: string]: Json }[],
-): Map<string, { [column: string]: Json }> {
-  const all = [...tables.values()].flatMap(rows)
-  return new Map(
-    all.map((row) => [
-      JSON.stringify([
-        row['table_schema'],
-        row['table_name'],
-        row['rel_name'],
-        row['field_name'],
-        row['role_name'],
-        row['perm_type'],
-      ]),
-      row,
-    ]),
-  )
-}
