@@ -34,6 +34,7 @@ export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors
 export { answerQuery, callOf } from './request.js'
 export { takeLock } from './host/migrate.js'
 export { definePlugin, defineProvider, OperationRefused } from './host/plugin.js'
+export { setting } from './json/setting.js'
 export { version } from './host/version.js'
 export { counted, didYouMean } from './wording.js'
 export type {

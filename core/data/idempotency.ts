@@ -3,10 +3,13 @@ import type { Answer, KeptAnswer } from '../answer.js'
 import { type ServiceError, serviceError } from '../errors.js'
 import { type KeyedRequest, ownerOf, sha256 } from '../request-headers.js'
 import type { Infer, Schema } from '../json/schema.js'
+import { setting } from '../json/setting.js'
 import { Periodic } from '../queue/periodic.js'
 import { SharedCache } from './shared-cache.js'
 import type { Data } from './data.js'
 import type { Call } from './operations.js'
+
+const { count } = setting
 
 /** The section `idempotency` of the configuration. */
 export const idempotencyConfig = {
@@ -15,12 +18,11 @@ export const idempotencyConfig = {
   advanced: true,
   properties: {
     keepHours: {
-      type: 'integer',
-      minimum: 1,
-      maximum: 8760,
-      default: 24,
-      description:
+      ...count(
+        24,
         'How long the server keeps the answer to a request with an `Idempotency-Key`, in hours. Afterwards the key may be used again.',
+      ),
+      maximum: 8760,
     },
     maxAnswerBytes: {
       type: 'integer',

@@ -5,10 +5,10 @@ import { composedOf } from '../plan/encode.js'
 import type { Operand } from '../ir.js'
 import type { List, Pattern, Price } from '../plan/price.js'
 import type { Infer, Schema } from '../json/schema.js'
+import { setting } from '../json/setting.js'
 import type { Session } from '../session.js'
 
-const count = (fallback: number, description: string) =>
-  ({ type: 'integer', minimum: 0, default: fallback, description }) as const
+const { amount, count } = setting
 
 /** The section `limits` of the configuration. Apart from `newQueries`, it limits one request of a role other than admin. */
 export const limitsConfig = {
@@ -21,17 +21,12 @@ export const limitsConfig = {
       description:
         'Limit on new query shapes of one caller, which must be compiled. One of more than 4,096 characters counts several times. Excess requests fail with 429.',
       properties: {
-        perSecond: count(20, 'Sustained rate of new query shapes per second. 0 disables the limit.'),
-        burst: {
-          type: 'integer',
-          minimum: 1,
-          default: 200,
-          description: 'Number of new query shapes that a caller may send in a burst.',
-        },
+        perSecond: amount(20, 'Sustained rate of new query shapes per second. 0 disables the limit.'),
+        burst: count(200, 'Number of new query shapes that a caller may send in a burst.'),
       },
       advanced: true,
     },
-    price: count(
+    price: amount(
       1_000_000_000,
       'Maximum [price](../plugins/query/conditions.md#patterns) of a request or of a whole bulk, in points. Costlier requests fail with 400. 0 disables the limit.',
     ),
@@ -41,12 +36,12 @@ export const limitsConfig = {
       description:
         'Limits on pattern operators in one request or one bulk, for roles other than admin. Requests above a limit fail with 400.',
       properties: {
-        operators: count(10, 'Maximum number of pattern operators, such as $like and $regex. 0 disables the limit.'),
-        characters: count(
+        operators: amount(10, 'Maximum number of pattern operators, such as $like and $regex. 0 disables the limit.'),
+        characters: amount(
           100,
           'Maximum total length of all regular expressions, including $similar and $matches, in characters. The text of $trigram may have at most 200 characters. 0 disables both limits.',
         ),
-        wildcards: count(
+        wildcards: amount(
           20,
           'Maximum number of unescaped `%` and `_` in one $like pattern. The pattern may have at most 1,000 characters. 0 disables both limits.',
         ),

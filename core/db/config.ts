@@ -1,5 +1,8 @@
 import type { Infer, Schema } from '../json/schema.js'
+import { setting } from '../json/setting.js'
 import { hostUrls, isPostgresUrl } from './hosts.js'
+
+const { advanced, amount, count } = setting
 
 export const databaseConfig = {
   type: 'object',
@@ -23,13 +26,11 @@ export const databaseConfig = {
       default: [],
       description: 'Connection URLs of standbys, which answer reads in rotation. See [core/db](db/README.md#standbys).',
     },
-    readFrom: {
-      type: 'string',
-      enum: ['standby', 'primary'],
-      default: 'standby',
-      description: 'Where reads run, if there are `readUrls` and the request has no header `Rowhouse-Read-From`.',
-      advanced: true,
-    },
+    readFrom: advanced.choice(
+      ['standby', 'primary'],
+      'standby',
+      'Where reads run, if there are `readUrls` and the request has no header `Rowhouse-Read-From`.',
+    ),
     maxLagMs: {
       type: 'integer',
       minimum: 1000,
@@ -59,88 +60,47 @@ export const databaseConfig = {
       description:
         'Maximum number of connections of all processes of this server together. If it is less than the sum of the sizes below, they shrink in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected. `run_sql` with `timeout_ms` or `no_transaction` opens up to 4 more for each process.',
     },
-    poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Maximum number of connections for requests.' },
-    pipelines: {
-      type: 'integer',
-      minimum: 0,
-      default: 4,
-      description:
-        'Number of connections that pipeline fast reads of many requests. 0 disables pipelining. Unused behind a connection pooler.',
-      advanced: true,
-    },
-    sharedCommits: {
-      type: 'integer',
-      minimum: 0,
-      default: 3,
-      description:
-        'Number of connections that commit fast inserts of several requests together; these see the same `now()`. 0 disables shared commits. Unused behind a connection pooler.',
-      advanced: true,
-    },
-    pipelineMaxMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 5,
-      description:
-        'Typical duration up to which a read may use a shared connection. For an insert, the limit is eight times as long.',
-      advanced: true,
-    },
-    streamPoolSize: {
-      type: 'integer',
-      minimum: 1,
-      default: 10,
-      description: 'Maximum number of concurrent streamed responses. Further streams fail with 503.',
-      advanced: true,
-    },
-    streamMaxAgeMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 3_600_000,
-      description: 'Maximum time for a client to read a streamed response. The connection is then closed.',
-      advanced: true,
-    },
-    streamMinBytesPerSecond: {
-      type: 'integer',
-      minimum: 0,
-      default: 8192,
-      description:
-        'Minimum rate at which a client must read a streamed response, in bytes per second, after the first 30 seconds. Connections of slower clients are closed. 0 disables the limit.',
-      advanced: true,
-    },
-    callerShare: {
-      type: 'number',
-      minimum: 0,
-      maximum: 1,
-      default: 0.5,
-      description:
-        'Fraction of `poolSize` that one caller (a user in a role, otherwise an address) may use. Further requests fail with 429.',
-      advanced: true,
-    },
-    streamShare: {
-      type: 'number',
-      minimum: 0,
-      maximum: 1,
-      default: 0.3,
-      description:
-        'Fraction of `streamPoolSize` that the streams of one caller may use. Further streams fail with 429.',
-      advanced: true,
-    },
-    anonymousShare: {
-      type: 'number',
-      minimum: 0,
-      maximum: 1,
-      default: 0.3,
-      description: 'Upper limit of `callerShare` and `streamShare` for the anonymous callers of one address.',
-      advanced: true,
-    },
-    anonymousTotalShare: {
-      type: 'number',
-      minimum: 0,
-      maximum: 1,
-      default: 0.5,
-      description:
-        'Share of the connections, and of the streams, that all anonymous callers may use together, at least one of each.',
-      advanced: true,
-    },
+    poolSize: count(10, 'Maximum number of connections for requests.'),
+    pipelines: advanced.amount(
+      4,
+      'Number of connections that pipeline fast reads of many requests. 0 disables pipelining. Unused behind a connection pooler.',
+    ),
+    sharedCommits: advanced.amount(
+      3,
+      'Number of connections that commit fast inserts of several requests together; these see the same `now()`. 0 disables shared commits. Unused behind a connection pooler.',
+    ),
+    pipelineMaxMs: advanced.count(
+      5,
+      'Typical duration up to which a read may use a shared connection. For an insert, the limit is eight times as long.',
+    ),
+    streamPoolSize: advanced.count(
+      10,
+      'Maximum number of concurrent streamed responses. Further streams fail with 503.',
+    ),
+    streamMaxAgeMs: advanced.count(
+      3_600_000,
+      'Maximum time for a client to read a streamed response. The connection is then closed.',
+    ),
+    streamMinBytesPerSecond: advanced.amount(
+      8192,
+      'Minimum rate at which a client must read a streamed response, in bytes per second, after the first 30 seconds. Connections of slower clients are closed. 0 disables the limit.',
+    ),
+    callerShare: advanced.share(
+      0.5,
+      'Fraction of `poolSize` that one caller (a user in a role, otherwise an address) may use. Further requests fail with 429.',
+    ),
+    streamShare: advanced.share(
+      0.3,
+      'Fraction of `streamPoolSize` that the streams of one caller may use. Further streams fail with 429.',
+    ),
+    anonymousShare: advanced.share(
+      0.3,
+      'Upper limit of `callerShare` and `streamShare` for the anonymous callers of one address.',
+    ),
+    anonymousTotalShare: advanced.share(
+      0.5,
+      'Share of the connections, and of the streams, that all anonymous callers may use together, at least one of each.',
+    ),
     roleTimeoutMs: {
       type: 'object',
       default: { anonymous: 5000 },
@@ -148,40 +108,23 @@ export const databaseConfig = {
         'Maximum duration of a statement by role, if shorter than `statementTimeoutMs`. Longer statements fail with 504.',
       additionalProperties: { type: 'integer', minimum: 1 },
     },
-    poolWaitMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 1000,
-      description: 'Maximum time to wait for a connection. Requests that wait longer fail with 503.',
-      advanced: true,
-    },
-    statementTimeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 30_000,
-      description: 'Maximum duration of a statement or of an operation of a plugin. Longer ones fail with 504.',
-    },
-    slowQueryMs: {
-      type: 'integer',
-      minimum: 0,
-      default: 100,
-      description:
-        'Duration above which the statement of a request is logged as slow and listed by `slow_queries`. 0 disables this.',
-    },
-    queryTags: {
-      type: 'boolean',
-      default: false,
-      description:
-        'Appends an SQL comment with trace, route and operation to the statements of traced requests. These are not prepared and share no connection.',
-      advanced: true,
-    },
-    lockTimeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 10_000,
-      description: 'Maximum time to wait for a lock. Statements that wait longer fail with 409.',
-      advanced: true,
-    },
+    poolWaitMs: advanced.count(1000, 'Maximum time to wait for a connection. Requests that wait longer fail with 503.'),
+    statementTimeoutMs: count(
+      30_000,
+      'Maximum duration of a statement or of an operation of a plugin. Longer ones fail with 504.',
+    ),
+    slowQueryMs: amount(
+      100,
+      'Duration above which the statement of a request is logged as slow and listed by `slow_queries`. 0 disables this.',
+    ),
+    queryTags: advanced.flag(
+      false,
+      'Appends an SQL comment with trace, route and operation to the statements of traced requests. These are not prepared and share no connection.',
+    ),
+    lockTimeoutMs: advanced.count(
+      10_000,
+      'Maximum time to wait for a lock. Statements that wait longer fail with 409.',
+    ),
   },
 } as const satisfies Schema
 export type DatabaseConfig = Infer<typeof databaseConfig>

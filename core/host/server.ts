@@ -22,6 +22,7 @@ import type { StandbyState } from '../db/standbys.js'
 import { createMetrics } from '../observe/metrics.js'
 import { alone, type Siblings } from '../processes/siblings.js'
 import type { Schema } from '../json/schema.js'
+import { setting } from '../json/setting.js'
 import { isTracing, loadTracing } from '../observe/tracing.js'
 import { build, version } from './version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
@@ -36,16 +37,13 @@ import { migrate, type MigrationSet, pendingMigrations } from './migrate.js'
 import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
 
+const { advanced, amount, choice, count } = setting
+
 const logConfig = {
   type: 'object',
   default: {},
   properties: {
-    level: {
-      type: 'string',
-      enum: [...LEVELS, 'silent'],
-      default: 'info',
-      description: 'Minimum level of the log lines to write.',
-    },
+    level: choice([...LEVELS, 'silent'], 'info', 'Minimum level of the log lines to write.'),
   },
 } as const satisfies Schema
 
@@ -54,18 +52,8 @@ const compileConfig = {
   default: {},
   advanced: true,
   properties: {
-    threads: {
-      type: 'integer',
-      minimum: 0,
-      default: 1,
-      description: 'Number of worker threads that compile requests. 0 compiles in the main thread.',
-    },
-    timeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 250,
-      description: 'Maximum CPU time of one compilation. Longer compilations fail with 503.',
-    },
+    threads: amount(1, 'Number of worker threads that compile requests. 0 compiles in the main thread.'),
+    timeoutMs: count(250, 'Maximum CPU time of one compilation. Longer compilations fail with 503.'),
   },
 } as const satisfies Schema
 
@@ -79,19 +67,13 @@ export const sections = {
   limits: limitsConfig,
   idempotency: idempotencyConfig,
   dataDir: { type: 'string', default: './.rowhouse', description: 'Folder for the files of this server.' },
-  fast: {
-    type: 'boolean',
-    default: true,
-    advanced: true,
-    description: 'Enables the fast paths. Disable it to check whether one of them causes a problem.',
-  },
+  fast: advanced.flag(true, 'Enables the fast paths. Disable it to check whether one of them causes a problem.'),
   shutdownTimeoutMs: {
-    type: 'integer',
-    minimum: 1,
-    maximum: 3_600_000,
-    default: 30_000,
-    description:
+    ...count(
+      30_000,
       'Maximum duration of a shutdown, including the drain. When it expires, the server logs the unfinished steps and exits with code 1.',
+    ),
+    maximum: 3_600_000,
   },
 } as const satisfies Readonly<Record<string, Schema>>
 

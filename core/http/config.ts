@@ -1,7 +1,7 @@
 import type { Infer } from '../json/schema.js'
+import { setting } from '../json/setting.js'
 
-const milliseconds = { type: 'integer', minimum: 0, maximum: 3_600_000 } as const
-const count = { type: 'integer', minimum: 1 } as const
+const { advanced, choice, count, flag, milliseconds } = setting
 
 const host = { type: 'string' } as const
 const port = { type: 'integer', minimum: 0, maximum: 65_535 } as const
@@ -79,106 +79,61 @@ export const httpConfig = {
       description:
         'Proxies whose `X-Forwarded-For` header is trusted: addresses, CIDR ranges such as `10.0.0.0/8`, or `unix` for the unix socket. Trusts no proxy by default.',
     },
-    maxJsonBytes: {
-      ...count,
-      default: 10 * 1024 * 1024,
-      description: 'Maximum size of a JSON body. Larger bodies fail with 413.',
-    },
-    maxAnonymousJsonBytes: {
-      ...count,
-      default: 1024 * 1024,
-      description:
-        'Maximum size of a JSON body of the role anonymous, if smaller than `maxJsonBytes`. Larger bodies fail with 413.',
-      advanced: true,
-    },
-    maxJsonValues: {
-      ...count,
-      default: 100_000,
-      description:
-        'Maximum number of values in a JSON body of a role other than admin. The rows in `objects` do not count. Bodies with more fail with 413.',
-      advanced: true,
-    },
-    maxAnonymousJsonValues: {
-      ...count,
-      default: 10_000,
-      description:
-        'Maximum number of values in a JSON body of the role anonymous, if smaller than `maxJsonValues`. Bodies with more fail with 413.',
-      advanced: true,
-    },
-    maxAdminJsonBytes: {
-      ...count,
-      default: 64 * 1024 * 1024,
-      description: 'Maximum size of a JSON body that the role admin sends to `/v1/query`. Larger bodies fail with 413.',
-      advanced: true,
-    },
-    jsonTimeoutMs: {
-      ...milliseconds,
-      default: 30_000,
-      description: 'Maximum time to receive a JSON body. Slower requests fail with 408.',
-      advanced: true,
-    },
-    headersTimeoutMs: {
-      ...milliseconds,
-      default: 10_000,
-      description: 'Maximum time to receive the headers of a request. Slower requests fail with 408.',
-      advanced: true,
-    },
-    keepAliveTimeoutMs: {
-      ...milliseconds,
-      default: 65_000,
-      description: 'Time to keep an idle connection open. Set it higher than the idle timeout of the proxy in front.',
-      advanced: true,
-    },
-    idleWriteTimeoutMs: {
-      ...milliseconds,
-      default: 60_000,
-      description:
-        'Maximum time that a client may stop reading a response. The connection is then closed. 0 disables the limit.',
-      advanced: true,
-    },
-    maxHeaderBytes: {
-      ...count,
-      default: 16 * 1024,
-      description: 'Maximum total size of the request headers. Larger headers fail with 431.',
-      advanced: true,
-    },
-    maxHeaders: {
-      ...count,
-      default: 100,
-      description: 'Maximum number of request headers. Requests with more fail with 431.',
-      advanced: true,
-    },
-    maxConnections: {
-      ...count,
-      default: 10_000,
-      description:
-        'Maximum number of open connections per listener. A further one replaces the oldest idle connection of the address with most of them, or is refused.',
-      advanced: true,
-    },
-    maxConcurrentRequests: {
-      ...count,
-      default: 1_000,
-      description:
-        'Maximum number of concurrent requests. Further requests fail with 503. One address, except loopback, may have half of them; its further requests fail with 429.',
-    },
-    failedAuthPerMinute: {
-      ...count,
-      default: 10,
-      description:
-        'Failed authentication attempts per minute that one address may make. Further failed attempts get 429, delayed by one second.',
-      advanced: true,
-    },
-    drainDelayMs: {
-      ...milliseconds,
-      default: 0,
-      description: 'Time to keep listening after /readyz starts to return 503. Use about 5000 behind a load balancer.',
-    },
-    drainTimeoutMs: {
-      ...milliseconds,
-      default: 25_000,
-      description: 'Maximum time for in-flight requests to finish after the listener has closed.',
-      advanced: true,
-    },
+    maxJsonBytes: count(10 * 1024 * 1024, 'Maximum size of a JSON body. Larger bodies fail with 413.'),
+    maxAnonymousJsonBytes: advanced.count(
+      1024 * 1024,
+      'Maximum size of a JSON body of the role anonymous, if smaller than `maxJsonBytes`. Larger bodies fail with 413.',
+    ),
+    maxJsonValues: advanced.count(
+      100_000,
+      'Maximum number of values in a JSON body of a role other than admin. The rows in `objects` do not count. Bodies with more fail with 413.',
+    ),
+    maxAnonymousJsonValues: advanced.count(
+      10_000,
+      'Maximum number of values in a JSON body of the role anonymous, if smaller than `maxJsonValues`. Bodies with more fail with 413.',
+    ),
+    maxAdminJsonBytes: advanced.count(
+      64 * 1024 * 1024,
+      'Maximum size of a JSON body that the role admin sends to `/v1/query`. Larger bodies fail with 413.',
+    ),
+    jsonTimeoutMs: advanced.milliseconds(30_000, 'Maximum time to receive a JSON body. Slower requests fail with 408.'),
+    headersTimeoutMs: advanced.milliseconds(
+      10_000,
+      'Maximum time to receive the headers of a request. Slower requests fail with 408.',
+    ),
+    keepAliveTimeoutMs: advanced.milliseconds(
+      65_000,
+      'Time to keep an idle connection open. Set it higher than the idle timeout of the proxy in front.',
+    ),
+    idleWriteTimeoutMs: advanced.milliseconds(
+      60_000,
+      'Maximum time that a client may stop reading a response. The connection is then closed. 0 disables the limit.',
+    ),
+    maxHeaderBytes: advanced.count(
+      16 * 1024,
+      'Maximum total size of the request headers. Larger headers fail with 431.',
+    ),
+    maxHeaders: advanced.count(100, 'Maximum number of request headers. Requests with more fail with 431.'),
+    maxConnections: advanced.count(
+      10_000,
+      'Maximum number of open connections per listener. A further one replaces the oldest idle connection of the address with most of them, or is refused.',
+    ),
+    maxConcurrentRequests: count(
+      1_000,
+      'Maximum number of concurrent requests. Further requests fail with 503. One address, except loopback, may have half of them; its further requests fail with 429.',
+    ),
+    failedAuthPerMinute: advanced.count(
+      10,
+      'Failed authentication attempts per minute that one address may make. Further failed attempts get 429, delayed by one second.',
+    ),
+    drainDelayMs: milliseconds(
+      0,
+      'Time to keep listening after /readyz starts to return 503. Use about 5000 behind a load balancer.',
+    ),
+    drainTimeoutMs: advanced.milliseconds(
+      25_000,
+      'Maximum time for in-flight requests to finish after the listener has closed.',
+    ),
     metrics: {
       ...metrics,
       description:
@@ -228,14 +183,8 @@ export const httpConfig = {
           description:
             'Exact origins that may read responses and, with a session cookie, send writes. An empty list disables CORS.',
         },
-        credentials: { type: 'boolean', default: false, description: 'Allows these origins to send cookies.' },
-        maxAgeSeconds: {
-          type: 'integer',
-          minimum: 0,
-          default: 600,
-          description: 'Time for which browsers may cache a preflight response, in seconds.',
-          advanced: true,
-        },
+        credentials: flag(false, 'Allows these origins to send cookies.'),
+        maxAgeSeconds: advanced.amount(600, 'Time for which browsers may cache a preflight response, in seconds.'),
       },
     },
   },
@@ -286,25 +235,9 @@ const jwtConfig = {
       type: 'string',
       description: 'URL of a key set (JWKS) to use instead of `key`. Must be https, or http on loopback.',
     },
-    jwksTimeoutMs: {
-      ...milliseconds,
-      minimum: 1,
-      default: 500,
-      description: 'Maximum time to fetch the key set.',
-      advanced: true,
-    },
-    jwksMaxAgeMs: {
-      ...milliseconds,
-      default: 600_000,
-      description: 'Age at which the key set is fetched again.',
-      advanced: true,
-    },
-    jwksCooldownMs: {
-      ...milliseconds,
-      default: 30_000,
-      description: 'Minimum time between fetches caused by unknown key ids.',
-      advanced: true,
-    },
+    jwksTimeoutMs: { ...advanced.milliseconds(500, 'Maximum time to fetch the key set.'), minimum: 1 },
+    jwksMaxAgeMs: advanced.milliseconds(600_000, 'Age at which the key set is fetched again.'),
+    jwksCooldownMs: advanced.milliseconds(30_000, 'Minimum time between fetches caused by unknown key ids.'),
     issuer: {
       type: 'string',
       description:
@@ -314,14 +247,7 @@ const jwtConfig = {
       type: 'string',
       description: 'Value that the `aud` claim must equal or contain. Set it in production.',
     },
-    leewaySeconds: {
-      type: 'integer',
-      minimum: 0,
-      maximum: 600,
-      default: 30,
-      description: 'Allowed clock difference, in seconds.',
-      advanced: true,
-    },
+    leewaySeconds: { ...advanced.amount(30, 'Allowed clock difference, in seconds.'), maximum: 600 },
     cookie: {
       type: 'string',
       pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
@@ -351,13 +277,11 @@ const jwtConfig = {
           description: 'JSON pointer to that object, instead of `namespace`, e.g. `/app/claims`.',
           advanced: true,
         },
-        format: {
-          type: 'string',
-          enum: ['json', 'stringified_json'],
-          default: 'json',
-          description: 'Format of that claim. Use `stringified_json` when the claim is a string that contains JSON.',
-          advanced: true,
-        },
+        format: advanced.choice(
+          ['json', 'stringified_json'],
+          'json',
+          'Format of that claim. Use `stringified_json` when the claim is a string that contains JSON.',
+        ),
         allowedRoles: {
           ...pointer,
           description: 'JSON pointer to the list of roles, e.g. `/realm_access/roles`.',
@@ -388,19 +312,14 @@ const webhookConfig = {
   description: 'Service that authenticates every request without a secret.',
   properties: {
     url: { type: 'string', pattern: '^https?://', description: 'URL of the service.' },
-    method: {
-      type: 'string',
-      enum: ['GET', 'POST'],
-      default: 'GET',
-      description: 'HTTP method. GET forwards the headers of the request; POST sends them as JSON.',
-      advanced: true,
-    },
+    method: advanced.choice(
+      ['GET', 'POST'],
+      'GET',
+      'HTTP method. GET forwards the headers of the request; POST sends them as JSON.',
+    ),
     timeoutMs: {
-      ...milliseconds,
+      ...advanced.milliseconds(5_000, 'Maximum time to wait for the response. The request then fails with 500.'),
       minimum: 1,
-      default: 5_000,
-      description: 'Maximum time to wait for the response. The request then fails with 500.',
-      advanced: true,
     },
   },
 } as const
@@ -412,13 +331,11 @@ export const authConfig = {
   additionalProperties: false,
   default: {},
   properties: {
-    mode: {
-      type: 'string',
-      enum: ['direct', 'gateway'],
-      default: 'direct',
-      description:
-        'With `gateway`, every caller needs the gateway secret or an admin secret, except over `http.socket`.',
-    },
+    mode: choice(
+      ['direct', 'gateway'],
+      'direct',
+      'With `gateway`, every caller needs the gateway secret or an admin secret, except over `http.socket`.',
+    ),
     adminSecret: { ...secret, description: 'Secret whose holder may act as any role. Use at least 32 characters.' },
     previousAdminSecrets: { ...secrets, description: 'Previous admin secrets that stay valid during a rotation.' },
     gatewaySecret: {
@@ -438,13 +355,10 @@ export const authConfig = {
         'Issuer of signed tokens (JWT), or a list of issuers. Clients send tokens as `Authorization: Bearer` or in the session cookie.',
     },
     webhook: webhookConfig,
-    hasuraNames: {
-      type: 'boolean',
-      default: false,
-      description:
-        'Whether headers, claims and webhook responses may use `X-Hasura-*` for `X-Service-*`, and the claim `https://hasura.io/jwt/claims`.',
-      advanced: true,
-    },
+    hasuraNames: advanced.flag(
+      false,
+      'Whether headers, claims and webhook responses may use `X-Hasura-*` for `X-Service-*`, and the claim `https://hasura.io/jwt/claims`.',
+    ),
   },
 } as const
 export type AuthConfig = Infer<typeof authConfig>

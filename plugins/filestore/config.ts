@@ -1,25 +1,21 @@
-import type { Infer } from 'rowhouse'
+import { type Infer, setting } from 'rowhouse'
+
+const { advanced, amount, choice, count, flag } = setting
 
 const resumable = {
   type: 'object',
   advanced: true,
   description: 'Resumable uploads by the tus protocol.',
   properties: {
-    enabled: { type: 'boolean', default: true, description: 'Whether /v1/upload exists.' },
+    enabled: flag(true, 'Whether /v1/upload exists.'),
     expireHours: {
-      type: 'integer',
-      minimum: 1,
+      ...count(24, 'Time without new bytes after which an unfinished upload is removed.'),
       maximum: 8_760,
-      default: 24,
-      description: 'Time without new bytes after which an unfinished upload is removed.',
     },
-    maxPerUser: {
-      type: 'integer',
-      minimum: 1,
-      default: 20,
-      description:
-        'Maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429.',
-    },
+    maxPerUser: count(
+      20,
+      'Maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429.',
+    ),
   },
   additionalProperties: false,
   default: {},
@@ -30,20 +26,11 @@ const pending = {
   advanced: true,
   description: 'Uploads that become files when a transaction commits.',
   properties: {
-    expireHours: {
-      type: 'integer',
-      minimum: 1,
-      maximum: 8_760,
-      default: 24,
-      description: 'Time after which an upload is removed unless it was attached.',
-    },
-    maxPerUser: {
-      type: 'integer',
-      minimum: 0,
-      default: 100,
-      description:
-        'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns pending uploads off.',
-    },
+    expireHours: { ...count(24, 'Time after which an upload is removed unless it was attached.'), maximum: 8_760 },
+    maxPerUser: amount(
+      100,
+      'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns pending uploads off.',
+    ),
   },
   additionalProperties: false,
   default: {},
@@ -52,14 +39,12 @@ const pending = {
 export const config = {
   type: 'object',
   properties: {
-    userId: {
-      type: 'string',
-      enum: ['integer', 'text'],
-      default: 'integer',
-      description:
-        'Which user ids can use files: integers, or any text, such as a UUID. `text` converts the owners of stored files; there is no way back.',
-    },
-    maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'Maximum size of a file.' },
+    userId: choice(
+      ['integer', 'text'],
+      'integer',
+      'Which user ids can use files: integers, or any text, such as a UUID. `text` converts the owners of stored files; there is no way back.',
+    ),
+    maxBytes: amount(104_857_600, 'Maximum size of a file.'),
     limits: {
       type: 'object',
       description:
@@ -82,13 +67,10 @@ export const config = {
       },
       default: {},
     },
-    minBytesPerSecond: {
-      type: 'integer',
-      minimum: 0,
-      default: 1_024,
-      description: 'Minimum speed of an upload over 30 seconds; a slower one fails with 408.',
-      advanced: true,
-    },
+    minBytesPerSecond: advanced.amount(
+      1_024,
+      'Minimum speed of an upload over 30 seconds; a slower one fails with 408.',
+    ),
     permissions: {
       type: 'object',
       description:
@@ -109,13 +91,7 @@ export const config = {
           description:
             'URL of the service, or one of the built-in rules user-read-write, public-read-user-write and public-read.',
         },
-        timeoutMs: {
-          type: 'integer',
-          minimum: 1,
-          default: 5000,
-          description: 'Maximum time to wait for its response; then 500.',
-          advanced: true,
-        },
+        timeoutMs: advanced.count(5000, 'Maximum time to wait for its response; then 500.'),
       },
       required: ['url'],
       additionalProperties: false,
@@ -124,20 +100,13 @@ export const config = {
       type: 'object',
       description: 'Lets a proxy or the object store send large downloads.',
       properties: {
-        mode: {
-          type: 'string',
-          enum: ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
-          default: 'none',
-          description:
-            'The header that tells a proxy to send a file of the same disk, or a redirect to the object store.',
-        },
+        mode: choice(
+          ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
+          'none',
+          'The header that tells a proxy to send a file of the same disk, or a redirect to the object store.',
+        ),
         prefix: { type: 'string', default: '', description: 'Prefix for the path of a file on the disk.' },
-        minBytes: {
-          type: 'integer',
-          minimum: 0,
-          default: 1_048_576,
-          description: 'This server sends smaller files itself.',
-        },
+        minBytes: amount(1_048_576, 'This server sends smaller files itself.'),
       },
       additionalProperties: false,
       default: {},
@@ -147,36 +116,25 @@ export const config = {
       type: 'object',
       description: 'URLs of files that need no other credentials until they expire.',
       properties: {
-        maxSeconds: {
-          type: 'integer',
-          minimum: 0,
-          default: 604_800,
-          description: 'Maximum lifetime of a URL; 0 turns them off.',
-        },
+        maxSeconds: amount(604_800, 'Maximum lifetime of a URL; 0 turns them off.'),
       },
       additionalProperties: false,
       default: {},
       advanced: true,
     },
-    cacheBytes: {
-      type: 'integer',
-      minimum: 0,
-      default: 67_108_864,
-      description:
-        'Memory for cached files: half for files up to 64 KiB, half for files up to 1 MiB; 0 turns the cache off.',
-      advanced: true,
-    },
+    cacheBytes: advanced.amount(
+      67_108_864,
+      'Memory for cached files: half for files up to 64 KiB, half for files up to 1 MiB; 0 turns the cache off.',
+    ),
     collect: {
       type: 'object',
       description: 'Deletion of bytes that no file uses.',
       properties: {
-        everySeconds: { type: 'integer', minimum: 1, default: 60, description: 'Interval between two runs.' },
-        graceSeconds: {
-          type: 'integer',
-          minimum: 0,
-          default: 900,
-          description: 'How long such bytes are kept: longer than a backup, or a download from an object store, takes.',
-        },
+        everySeconds: count(60, 'Interval between two runs.'),
+        graceSeconds: amount(
+          900,
+          'How long such bytes are kept: longer than a backup, or a download from an object store, takes.',
+        ),
       },
       additionalProperties: false,
       default: {},
@@ -186,12 +144,7 @@ export const config = {
       type: 'object',
       description: 'Background verification of stored files.',
       properties: {
-        bytesPerSecond: {
-          type: 'integer',
-          minimum: 0,
-          default: 2_097_152,
-          description: 'Maximum speed of one server; 0 turns verification off.',
-        },
+        bytesPerSecond: amount(2_097_152, 'Maximum speed of one server; 0 turns verification off.'),
         everyDays: {
           type: 'number',
           minimum: 0,

@@ -1,7 +1,6 @@
-import type { Infer } from 'rowhouse'
+import { type Infer, setting } from 'rowhouse'
 
-const count = (fallback: number, description: string) =>
-  ({ type: 'integer', minimum: 1, default: fallback, description }) as const
+const { advanced, count, flag } = setting
 
 const limits = {
   type: 'object',
@@ -43,51 +42,29 @@ export const config = {
       additionalProperties: { type: 'string' },
       default: {},
     },
-    onlyListed: {
-      type: 'boolean',
-      default: false,
-      description: 'Whether roles other than admin can run only the documents in `operations`.',
-    },
-    maxPersisted: {
-      type: 'integer',
-      minimum: 0,
-      default: 1_000,
-      description: 'Maximum number of documents that clients can register by hash. 0 disables this.',
-      advanced: true,
-    },
-    digitsAsText: {
-      type: 'boolean',
-      default: false,
-      description:
-        'Whether `/v1/graphql` and `/v1beta1/relay` return bigint and numeric as strings, for clients that would round them.',
-      advanced: true,
-    },
-    relay: {
-      type: 'boolean',
-      default: true,
-      description: 'Whether to serve the schema for Relay at `/v1beta1/relay`.',
-      advanced: true,
-    },
-    namingConvention: {
-      type: 'string',
-      enum: ['hasura-default', 'graphql-default'],
-      default: 'hasura-default',
-      description:
-        'Names in `/v1/graphql` of what has no custom name. `hasura-default`: those of the database, with parts in snake_case. `graphql-default`: fields and arguments in camelCase, types in PascalCase.',
-      advanced: true,
-    },
-    inferFunctionPermissions: {
-      type: 'boolean',
-      default: false,
-      description:
-        'Whether roles may call `stable` and `immutable` functions without a function permission if they may select from the table whose rows these return.',
-      advanced: true,
-    },
-    introspection: {
-      type: 'boolean',
-      default: true,
-      description: 'Whether roles other than admin can use introspection on `/v1/graphql` and `/v1beta1/relay`.',
-    },
+    onlyListed: flag(false, 'Whether roles other than admin can run only the documents in `operations`.'),
+    maxPersisted: advanced.amount(
+      1_000,
+      'Maximum number of documents that clients can register by hash. 0 disables this.',
+    ),
+    digitsAsText: advanced.flag(
+      false,
+      'Whether `/v1/graphql` and `/v1beta1/relay` return bigint and numeric as strings, for clients that would round them.',
+    ),
+    relay: advanced.flag(true, 'Whether to serve the schema for Relay at `/v1beta1/relay`.'),
+    namingConvention: advanced.choice(
+      ['hasura-default', 'graphql-default'],
+      'hasura-default',
+      'Names in `/v1/graphql` of what has no custom name. `hasura-default`: those of the database, with parts in snake_case. `graphql-default`: fields and arguments in camelCase, types in PascalCase.',
+    ),
+    inferFunctionPermissions: advanced.flag(
+      false,
+      'Whether roles may call `stable` and `immutable` functions without a function permission if they may select from the table whose rows these return.',
+    ),
+    introspection: flag(
+      true,
+      'Whether roles other than admin can use introspection on `/v1/graphql` and `/v1beta1/relay`.',
+    ),
   },
   additionalProperties: false,
 } as const

@@ -1,4 +1,6 @@
-import type { Infer, Schema } from 'rowhouse'
+import { type Infer, type Schema, setting } from 'rowhouse'
+
+const { advanced, amount, count } = setting
 
 const names = { type: 'array', items: { type: 'string' }, default: [] } as const
 
@@ -26,27 +28,12 @@ export const config = {
       default: {},
       properties: {
         ...channel,
-        ownTemplates: {
-          type: 'boolean',
-          default: true,
-          description: 'Whether to use templates stored in Rowhouse when the provider has no templates.',
-          advanced: true,
-        },
-        maxRecipients: {
-          type: 'integer',
-          minimum: 1,
-          maximum: 50,
-          default: 50,
-          description: 'Maximum recipients of one request.',
-          advanced: true,
-        },
-        maxAttachmentBytes: {
-          type: 'integer',
-          minimum: 0,
-          default: 10 * 1024 * 1024,
-          description: 'Maximum total size of the attachments of a mail.',
-          advanced: true,
-        },
+        ownTemplates: advanced.flag(
+          true,
+          'Whether to use templates stored in Rowhouse when the provider has no templates.',
+        ),
+        maxRecipients: { ...advanced.count(50, 'Maximum recipients of one request.'), maximum: 50 },
+        maxAttachmentBytes: advanced.amount(10 * 1024 * 1024, 'Maximum total size of the attachments of a mail.'),
       },
     },
     sms: {
@@ -61,18 +48,8 @@ export const config = {
           default: [],
           description: 'Allowed calling codes; an empty list allows all.',
         },
-        perNumberPerHour: {
-          type: 'integer',
-          minimum: 0,
-          default: 0,
-          description: 'Maximum messages to one number within an hour; 0 means no limit.',
-        },
-        perDay: {
-          type: 'integer',
-          minimum: 0,
-          default: 0,
-          description: 'Maximum messages within 24 hours; 0 means no limit.',
-        },
+        perNumberPerHour: amount(0, 'Maximum messages to one number within an hour; 0 means no limit.'),
+        perDay: amount(0, 'Maximum messages within 24 hours; 0 means no limit.'),
       },
     },
     queue: {
@@ -81,12 +58,11 @@ export const config = {
       default: {},
       properties: {
         concurrency: {
-          type: 'integer',
-          minimum: 0,
-          maximum: 100,
-          default: 8,
-          description:
+          ...amount(
+            8,
             'Queued messages of a channel that a server sends at the same time. With 0 it only sends messages whose callers wait, and leaves the queue to `rowhouse worker` or another server.',
+          ),
+          maximum: 100,
         },
         pollMs: {
           type: 'integer',
@@ -102,13 +78,7 @@ export const config = {
           description: 'Pause before the second attempt; it doubles with each further attempt, up to 15 minutes.',
           advanced: true,
         },
-        maxAgeSeconds: {
-          type: 'integer',
-          minimum: 1,
-          default: 86_400,
-          description: 'Age after which a message is no longer retried.',
-          advanced: true,
-        },
+        maxAgeSeconds: advanced.count(86_400, 'Age after which a message is no longer retried.'),
         leaseSeconds: {
           type: 'integer',
           minimum: 2,
@@ -123,22 +93,12 @@ export const config = {
       additionalProperties: false,
       default: {},
       properties: {
-        failures: {
-          type: 'integer',
-          minimum: 1,
-          default: 5,
-          description: 'Consecutive failures after which a provider is skipped.',
-        },
+        failures: count(5, 'Consecutive failures after which a provider is skipped.'),
         seconds: { type: 'number', minimum: 0.01, default: 30, description: 'How long the provider is skipped.' },
       },
       advanced: true,
     },
-    keepDays: {
-      type: 'integer',
-      minimum: 1,
-      default: 30,
-      description: 'How long messages are kept; the contents of sent messages are deleted immediately.',
-    },
+    keepDays: count(30, 'How long messages are kept; the contents of sent messages are deleted immediately.'),
   },
 } as const satisfies Schema
 export type NotifyConfig = Infer<typeof config>

@@ -1,9 +1,7 @@
-import type { Infer } from 'rowhouse'
+import { type Infer, setting } from 'rowhouse'
 
-const count = (fallback: number, description: string) =>
-  ({ type: 'integer', minimum: 1, default: fallback, description }) as const
-const text = (description: string) => ({ type: 'string', minLength: 1, description }) as const
-const flag = (fallback: boolean, description: string) => ({ type: 'boolean', default: fallback, description }) as const
+const { advanced, count, flag, text } = setting
+
 const headers = (description: string) =>
   ({
     type: 'object',
@@ -97,18 +95,12 @@ export const config = {
       description: 'Fields that another schema answers.',
       advanced: true,
     },
-    credentials: {
-      type: 'string',
-      enum: ['check', 'pass'],
-      default: 'check',
-      description:
-        '`check`: this server verifies bearer tokens too. `pass`: only the schemas verify them, and here their bearers are anonymous.',
-      advanced: true,
-    },
-    introspection: {
-      ...flag(true, 'Whether roles other than admin can introspect the merged schema.'),
-      advanced: true,
-    },
+    credentials: advanced.choice(
+      ['check', 'pass'],
+      'check',
+      '`check`: this server verifies bearer tokens too. `pass`: only the schemas verify them, and here their bearers are anonymous.',
+    ),
+    introspection: advanced.flag(true, 'Whether roles other than admin can introspect the merged schema.'),
     limits: {
       type: 'object',
       additionalProperties: false,

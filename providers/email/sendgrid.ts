@@ -7,6 +7,7 @@ import {
   type Mail,
   type Mailbox,
   type PostedEvents,
+  setting,
   shortLine,
   type TemplateMail,
   withoutDuplicates,
@@ -33,11 +34,9 @@ export default defineProvider({
     properties: {
       apiKey: secret('API key with the permission to send mail.'),
       url: apiUrl('https://api.sendgrid.com'),
-      verificationKey: {
-        type: 'string',
-        minLength: 1,
-        description: 'Public key of the signed event webhook, in base64. Without it, events are disabled.',
-      },
+      verificationKey: setting.text(
+        'Public key of the signed event webhook, in base64. Without it, events are disabled.',
+      ),
       timeoutMs,
       domains,
     },

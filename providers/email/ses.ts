@@ -5,6 +5,7 @@ import {
   type EmailSender,
   type Mail,
   type OutboundAnswer,
+  setting,
   type TemplateMail,
   withoutDuplicates,
 } from 'rowhouse'
@@ -25,11 +26,7 @@ export default defineProvider({
     required: ['region', 'accessKeyId', 'secretAccessKey'],
     properties: {
       region: { type: 'string', pattern: '^[0-9a-z-]+$', description: 'AWS region, e.g. "eu-west-1".' },
-      accessKeyId: {
-        type: 'string',
-        minLength: 1,
-        description: 'Access key of a user with the permission ses:SendEmail.',
-      },
+      accessKeyId: setting.text('Access key of a user with the permission ses:SendEmail.'),
       secretAccessKey: secret('Secret of the access key.'),
       sessionToken: secret('Session token of temporary credentials.'),
       url: {
@@ -37,7 +34,7 @@ export default defineProvider({
         pattern: '^https?://',
         description: 'Base URL of the API. Defaults to the endpoint of the region.',
       },
-      configurationSet: { type: 'string', minLength: 1, description: 'Name of the configuration set.' },
+      configurationSet: setting.text('Name of the configuration set.'),
       timeoutMs,
       domains,
     },

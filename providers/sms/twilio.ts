@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { defineProvider, type DeliveryEvent, type PostedEvents } from 'rowhouse'
+import { defineProvider, type DeliveryEvent, type PostedEvents, setting } from 'rowhouse'
 import { tryParseJson, valueAt } from '../answer.js'
 import { apiUrl, baseOf, createApi, secret, timeoutMs, unreadable } from '../api.js'
 import { constantTimeEqual, notEvents, notSigned, ownMessage } from '../events.js'
@@ -14,12 +14,9 @@ export default defineProvider({
     properties: {
       accountSid: { type: 'string', pattern: '^AC[0-9a-fA-F]{32}$', description: 'Account SID, "AC...".' },
       authToken: secret('Auth token of the account.'),
-      from: {
-        type: 'string',
-        minLength: 1,
-        description:
-          'Sender: a phone number of the account such as "+15550100", a short code, or an alphanumeric name.',
-      },
+      from: setting.text(
+        'Sender: a phone number of the account such as "+15550100", a short code, or an alphanumeric name.',
+      ),
       messagingServiceSid: {
         type: 'string',
         pattern: '^MG[0-9a-fA-F]{32}$',

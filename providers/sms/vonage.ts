@@ -1,5 +1,5 @@
 import type { SMS } from '@vonage/sms'
-import { defineProvider, SendError } from 'rowhouse'
+import { defineProvider, SendError, setting } from 'rowhouse'
 import { apiUrl, baseOf, createApi, secret, timeoutMs, unreadable } from '../api.js'
 import { receiptOf } from './vonage/answer.js'
 import { readReceipt } from './vonage/delivery.js'
@@ -17,18 +17,13 @@ export default defineProvider({
     properties: {
       apiKey: secret('API key of the account.'),
       apiSecret: secret('API secret of the account.'),
-      from: {
-        type: 'string',
-        minLength: 1,
-        description: 'Sender: a phone number of the account (digits only) or an alphanumeric name.',
-      },
+      from: setting.text('Sender: a phone number of the account (digits only) or an alphanumeric name.'),
       signatureSecret: secret('Signature secret of the account. Without it, delivery receipts are disabled.'),
-      signatureMethod: {
-        type: 'string',
-        enum: ['sha256', 'sha512'],
-        default: 'sha256',
-        description: 'HMAC algorithm that the account uses to sign delivery receipts.',
-      },
+      signatureMethod: setting.choice(
+        ['sha256', 'sha512'],
+        'sha256',
+        'HMAC algorithm that the account uses to sign delivery receipts.',
+      ),
       url: apiUrl('https://rest.nexmo.com'),
       timeoutMs,
     },

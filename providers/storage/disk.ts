@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { addAbortSignal, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { callbackify } from 'node:util'
-import { defineProvider, type StoredObject } from 'rowhouse'
+import { defineProvider, setting, type StoredObject } from 'rowhouse'
 import { assertWritable } from './writable.js'
 
 /** Maximum size of one read or write, in bytes. */
@@ -21,18 +21,12 @@ export default defineProvider({
   config: {
     type: 'object',
     properties: {
-      root: {
-        type: 'string',
-        minLength: 1,
-        description: 'Folder for the files. Defaults to "files" in the data directory.',
-      },
-      durability: {
-        type: 'string',
-        enum: ['full', 'process'],
-        default: 'full',
-        description:
-          'Durability of a finished upload. With `full`, it survives a power failure; with `process`, only the end of the process.',
-      },
+      root: setting.text('Folder for the files. Defaults to "files" in the data directory.'),
+      durability: setting.choice(
+        ['full', 'process'],
+        'full',
+        'Durability of a finished upload. With `full`, it survives a power failure; with `process`, only the end of the process.',
+      ),
     },
     additionalProperties: false,
   },

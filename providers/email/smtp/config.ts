@@ -1,10 +1,12 @@
 import { isIP } from 'node:net'
-import type { Infer } from 'rowhouse'
+import { type Infer, setting } from 'rowhouse'
+
+const { count, text } = setting
 
 export const config = {
   type: 'object',
   properties: {
-    host: { type: 'string', minLength: 1, description: 'Host name of the mail server.' },
+    host: text('Host name of the mail server.'),
     port: { type: 'integer', minimum: 1, maximum: 65_535, default: 465, description: 'Port of the mail server.' },
     security: {
       type: 'string',
@@ -12,22 +14,10 @@ export const config = {
       description:
         'Transport security. `tls` encrypts from the first byte, `starttls` requires an upgrade of the plain connection, `none` does not encrypt, and sends a password to this machine only. Defaults to `tls` on port 465, otherwise to `starttls`.',
     },
-    username: {
-      type: 'string',
-      minLength: 1,
-      description: 'User name. Leave it out for servers without authentication.',
-    },
+    username: text('User name. Leave it out for servers without authentication.'),
     password: { type: 'string', minLength: 1, secret: true, description: 'Password of the user.' },
-    ca: {
-      type: 'string',
-      minLength: 1,
-      description: 'CA certificates (PEM) to trust for the server certificate, instead of those that Node.js trusts.',
-    },
-    servername: {
-      type: 'string',
-      minLength: 1,
-      description: 'Host name expected in the server certificate. Defaults to `host`.',
-    },
+    ca: text('CA certificates (PEM) to trust for the server certificate, instead of those that Node.js trusts.'),
+    servername: text('Host name expected in the server certificate. Defaults to `host`.'),
     domains: {
       type: 'array',
       minItems: 1,
@@ -40,30 +30,12 @@ export const config = {
       description: 'Host name to send in EHLO. Defaults to the host name of the machine if it includes a domain.',
     },
     connections: {
-      type: 'integer',
-      minimum: 1,
+      ...count(3, 'Maximum number of open connections. Each is kept for 15 seconds idle and for 100 mails.'),
       maximum: 100,
-      default: 3,
-      description: 'Maximum number of open connections. Each is kept for 15 seconds idle and for 100 mails.',
     },
-    connectTimeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 10_000,
-      description: 'Maximum time to connect, including name lookup, TLS and the greeting.',
-    },
-    silenceTimeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 20_000,
-      description: 'Maximum time without a reply from the server.',
-    },
-    timeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 30_000,
-      description: 'Maximum time to send one message, including the wait for a free connection.',
-    },
+    connectTimeoutMs: count(10_000, 'Maximum time to connect, including name lookup, TLS and the greeting.'),
+    silenceTimeoutMs: count(20_000, 'Maximum time without a reply from the server.'),
+    timeoutMs: count(30_000, 'Maximum time to send one message, including the wait for a free connection.'),
   },
   required: ['host'],
   additionalProperties: false,

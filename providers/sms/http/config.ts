@@ -1,4 +1,4 @@
-import type { Infer } from 'rowhouse'
+import { type Infer, setting } from 'rowhouse'
 import { timeoutMs } from '../../api.js'
 
 const pointer = {
@@ -22,25 +22,18 @@ export const config = {
       pattern: '^https?://',
       description: 'URL of the gateway. Put keys into `headers` or `fields`, because the configuration shows the URL.',
     },
-    method: {
-      type: 'string',
-      enum: ['POST', 'PUT', 'GET'],
-      default: 'POST',
-      description: 'HTTP method. GET needs the format `query`.',
-    },
+    method: setting.choice(['POST', 'PUT', 'GET'], 'POST', 'HTTP method. GET needs the format `query`.'),
     headers: {
       type: 'object',
       additionalProperties: { type: 'string', secret: true },
       default: {},
       description: 'Headers to send with each message, e.g. the API key.',
     },
-    format: {
-      type: 'string',
-      enum: ['json', 'form', 'query'],
-      default: 'json',
-      description:
-        'Encoding of the fields: a JSON body, a form body, or the query string. The last two take only strings, numbers and booleans.',
-    },
+    format: setting.choice(
+      ['json', 'form', 'query'],
+      'json',
+      'Encoding of the fields: a JSON body, a form body, or the query string. The last two take only strings, numbers and booleans.',
+    ),
     fields: {
       type: 'object',
       additionalProperties: true,
@@ -48,7 +41,7 @@ export const config = {
       description:
         'Fields to send. Strings may contain {to}, {number}, {national}, {countryCode}, {message}, {id} and {from}.',
     },
-    from: { type: 'string', minLength: 1, description: 'Value of {from}.' },
+    from: setting.text('Value of {from}.'),
     idPointer: {
       ...pointer,
       description: 'JSON pointer to the reference in the response. Defaults to the id of the message in Rowhouse.',

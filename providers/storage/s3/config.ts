@@ -1,4 +1,6 @@
-import type { Infer } from 'rowhouse'
+import { type Infer, setting } from 'rowhouse'
+
+const { count, text } = setting
 
 export const config = {
   type: 'object',
@@ -10,11 +12,7 @@ export const config = {
       default: '',
       description: 'Prefix of every key, e.g. "files/". Other objects of the bucket stay untouched.',
     },
-    region: {
-      type: 'string',
-      minLength: 1,
-      description: 'Region. Defaults to AWS_REGION, or to "us-east-1" when an endpoint is set.',
-    },
+    region: text('Region. Defaults to AWS_REGION, or to "us-east-1" when an endpoint is set.'),
     endpoint: {
       type: 'string',
       pattern: '^https?://',
@@ -24,12 +22,9 @@ export const config = {
       type: 'boolean',
       description: 'Puts the bucket in the path instead of the host name. Defaults to true when an endpoint is set.',
     },
-    accessKeyId: {
-      type: 'string',
-      minLength: 1,
-      description:
-        'Access key. Without it and the secret, credentials are looked up like in the AWS SDK: environment, profile, instance.',
-    },
+    accessKeyId: text(
+      'Access key. Without it and the secret, credentials are looked up like in the AWS SDK: environment, profile, instance.',
+    ),
     secretAccessKey: { type: 'string', minLength: 1, secret: true, description: 'Secret of the access key.' },
     partBytes: {
       type: 'integer',
@@ -39,19 +34,11 @@ export const config = {
       description:
         'Size of the parts of a multipart upload. Larger objects are uploaded in at most 10,000 parts, two at a time. Each upload buffers up to three parts in memory.',
     },
-    connectTimeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 5_000,
-      description: 'Maximum time to connect.',
-    },
-    timeoutMs: {
-      type: 'integer',
-      minimum: 1,
-      default: 10_000,
-      description:
-        'Maximum time without progress, in milliseconds: before a response, during the upload of a part, or between bytes of a download.',
-    },
+    connectTimeoutMs: count(5_000, 'Maximum time to connect.'),
+    timeoutMs: count(
+      10_000,
+      'Maximum time without progress, in milliseconds: before a response, during the upload of a part, or between bytes of a download.',
+    ),
   },
   required: ['bucket'],
   additionalProperties: false,
