@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { isPlain } from '../host/resolve-section.js'
+import { jsonOrNone } from '../json/value.js'
 import { type Invocation, pathIn } from './invocation.js'
 
 /** With this extension, the file is an ES module whatever "type" in package.json says. */
@@ -76,19 +77,11 @@ async function readManifest({ cwd }: Invocation): Promise<Manifest> {
   const file = pathIn(cwd, 'package.json')
   if (!existsSync(file)) throw new Error('there is no package.json in this folder; run npm init -y first')
   const text = await readFile(file, 'utf8')
-  const value = parse(text)
+  const value = jsonOrNone(text)
   const scripts = isPlain(value) ? (value['scripts'] ?? {}) : undefined
   if (!isPlain(value) || !isPlain(scripts))
     throw new Error('package.json must be a JSON object, and so must its scripts')
   return { text, value, scripts }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** Adds the scripts whose names are free. Indents the file as before. */

@@ -15,7 +15,7 @@ import { checkAuth, checkHttp } from '../http/check-config.js'
 import { authConfig, httpConfig } from '../http/config.js'
 import type { ReadyReport } from '../http/core-routes.js'
 import { createHeld } from '../http/traffic.js'
-import { at } from '../errors.js'
+import { at, messageOf } from '../errors.js'
 import { createLogger } from '../observe/log.js'
 import { LEVELS, LogLines } from '../observe/log-lines.js'
 import type { StandbyState } from '../db/standbys.js'
@@ -140,15 +140,13 @@ export async function startLoaded(
   const closing = (owner: string, run: () => Promise<void>, step: Step = 'close') =>
     void closers.push(() => [{ owner, run, step }])
   let atOnce = false
-  const closeOnce = once(() =>
-    closeHooks(
-      closers.flatMap((each) => each()),
-      values.shutdownTimeoutMs,
-    ),
-  )
+  let closed: Promise<void> | undefined
   const close: Server['close'] = (how) => {
     atOnce ||= how?.atOnce === true
-    return closeOnce()
+    return (closed ??= closeHooks(
+      closers.flatMap((each) => each()),
+      values.shutdownTimeoutMs,
+    ))
   }
   try {
     await loadTracing(log)
@@ -195,7 +193,16 @@ export async function startLoaded(
     closing('http', () => front.close())
     closers.push(() => shared.hooks.drain.toReversed().map((hook): Closer => ({ ...hook, step: 'drain' })))
     closing('http', () => front.drain(atOnce), 'drain')
-    const facts = await describeServer()
+    const facts = {
+      version,
+      build,
+      node: process.version,
+      database: database && (await versionOf(database)),
+      plugins: loaded.plugins.map(({ plugin }) => plugin.name),
+      migrations: database && migrated,
+      processes: siblings.count,
+      tracing: isTracing,
+    }
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     shared.stage = 'started'
     const addresses = isWorker && !options.address ? [] : await front.listen()
@@ -209,19 +216,6 @@ export async function startLoaded(
     const untracked = (await store?.data.untracked().catch(() => 0)) ?? 0
     if (untracked > 0) tell(`${counted(untracked, 'table')} found, 0 tracked: rowhouse track --all`)
     return { config, url: addresses[0]?.url ?? '', addresses, log, close }
-
-    async function describeServer() {
-      return {
-        version,
-        build,
-        node: process.version,
-        database: database && (await versionOf(database)),
-        plugins: loaded.plugins.map(({ plugin }) => plugin.name),
-        migrations: database && migrated,
-        processes: siblings.count,
-        tracing: isTracing,
-      }
-    }
 
     async function openMigrated(): Promise<Database> {
       const opened = openDatabase(values.database, log, metrics, siblings.count)
@@ -348,7 +342,7 @@ async function ready(store: Store | undefined, shared: Shared): Promise<ReadyRep
       const detail = await runWithin(`probe "${name}"`, 'health', probe, PROBE_MS)
       return { name, ok: true, detail: typeof detail === 'string' ? detail : undefined }
     } catch (error) {
-      return { name, ok: false, detail: error instanceof Error ? error.message : String(error) }
+      return { name, ok: false, detail: messageOf(error) }
     }
   }
   const probes = await Promise.all([
@@ -356,15 +350,9 @@ async function ready(store: Store | undefined, shared: Shared): Promise<ReadyRep
     ...[...shared.probes].map(([name, probe]) => ask(name, probe)),
   ])
   // Delayed metadata changes are a degradation, not a reason to redirect requests.
-  const degraded =
-    store?.data.degraded === undefined
-      ? []
-      : [{ name: 'metadata', ok: true, detail: `degraded: ${store.data.degraded}` }]
-  const standbys = (store?.data.standbys ?? []).map((standby) => ({
-    name: `standby ${standby.name}`,
-    ok: true,
-    detail: describeStandby(standby),
-  }))
+  const { degraded: reason, standbys: states = [] } = store?.data ?? {}
+  const degraded = reason === undefined ? [] : [{ name: 'metadata', ok: true, detail: `degraded: ${reason}` }]
+  const standbys = states.map((each) => ({ name: `standby ${each.name}`, ok: true, detail: describeStandby(each) }))
   return { ready: probes.every(({ ok }) => ok), probes: [...probes, ...standbys, ...degraded] }
 }
 
@@ -388,22 +376,5 @@ const versionOf = ({ admin }: Database): Promise<string | undefined> =>
     () => undefined,
   )
 
-async function stateOf(store: Store | undefined): Promise<'up' | 'down' | 'none'> {
-  if (store === undefined) return 'none'
-  return (await ping(store.database)) === undefined ? 'up' : 'down'
-}
-
-/** Returns why the database is unavailable, or undefined when it responds. */
-async function ping(database: Database): Promise<string | undefined> {
-  try {
-    await withClient(database.admin, (client) => client.query('select 1'))
-    return undefined
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error)
-  }
-}
-
-function once(fn: () => Promise<void>): () => Promise<void> {
-  let done: Promise<void> | undefined
-  return () => (done ??= fn())
-}
+const stateOf = async (store: Store | undefined): Promise<'up' | 'down' | 'none'> =>
+  store === undefined ? 'none' : (await versionOf(store.database)) === undefined ? 'down' : 'up'

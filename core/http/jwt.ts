@@ -3,6 +3,7 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
 import type { Eventual } from '../deadline.js'
 import { valueAtPointer } from '../json/json-pointer.js'
+import { jsonOrNone } from '../json/value.js'
 import type { Logger } from '../observe/log.js'
 import type { Session } from '../session.js'
 import { ALLOWED_ROLES, type Claims, isRole, readClaims, rolesOf, variablesOf } from './claims.js'
@@ -212,16 +213,7 @@ function namespaceOf(
   const named = payload[namespace] ?? (hasura ? payload[HASURA_NAMESPACE] : undefined)
   const found = namespacePath === undefined ? named : valueAtPointer(payload, namespacePath)
   if (found === undefined) return {}
-  const value = format === 'json' ? found : parsed(found)
+  const value = format === 'json' ? found : typeof found === 'string' ? jsonOrNone(found) : undefined
   if (typeof value === 'object' && value !== null) return value
   throw new Error('the namespace of the claims is not an object')
-}
-
-function parsed(text: unknown): unknown {
-  try {
-    return typeof text === 'string' ? JSON.parse(text) : undefined
-  } catch {
-    // The cause is omitted: it quotes the claims.
-    return undefined
-  }
 }

@@ -4,6 +4,7 @@ import http from 'node:http'
 import type { IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { jsonOrNone } from '../json/value.js'
 import { type Step, traceHeaders } from '../observe/tracing.js'
 
 /** Sends requests to configured services, with limits on time and size, and never to link-local addresses. */
@@ -157,15 +158,7 @@ interface JsonAnswer {
 /** Fetches a small JSON document. @throws OutboundError */
 export async function fetchJson(outbound: Outbound, request: OutboundRequest): Promise<JsonAnswer> {
   const { status, body } = await outbound.ask(request)
-  return { status, json: parsed(body.toString('utf8')) }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return { status, json: jsonOrNone(body.toString('utf8')) }
 }
 
 /** Link-local addresses, where clouds serve machine credentials. The operator may configure other private addresses. */

@@ -63,3 +63,12 @@ export function isObject(value: unknown): boolean {
     !(value instanceof Rows)
   )
 }
+
+/** Returns what a text is as JSON, or undefined if it is none. The error would quote the text. */
+export function jsonOrNone(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
