@@ -219,6 +219,15 @@ export function serviceError(
   return new ServiceError(status ?? (usual as number), code, message, path, details)
 }
 
+/** Runs `fn`. The paths of its errors begin at a place of the request. */
+export function under<T>(path: string, fn: () => T): T {
+  try {
+    return fn()
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under(path) : error
+  }
+}
+
 /** Extends a JSON path: `.key` for a plain word, `['a.b']` for other keys, `[0]` for an index. */
 export function at(path: string, key: string | number): string {
   if (typeof key === 'number') return `${path}[${key}]`

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { under } from '../errors.js'
 import { DEFAULT_LIMITS, startOf } from './scan.js'
 import { readRows, Rows } from './rows.js'
 import { type Json, keysOf, NumberText } from './value.js'
@@ -29,13 +29,8 @@ export function stringifyJson(value: Json): string {
 export const rowsOf = (value: Json[], path: string): Rows => rowsOfText(stringifyJson(value), path)
 
 /** Creates rows from a JSON list of objects. @see rowsOf */
-export function rowsOfText(text: string, path: string): Rows {
-  try {
-    return readRows(startOf(text, DEFAULT_LIMITS))
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(path) : error
-  }
-}
+export const rowsOfText = (text: string, path: string): Rows =>
+  under(path, () => readRows(startOf(text, DEFAULT_LIMITS)))
 
 /** Returns JSON with one key or element a line. */
 export function indented(value: Json, by = ''): string {

@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, serviceError, type ServiceError, under, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import type { BoolExp, TableRef } from '../ir.js'
 import { missingFunction, missingTable } from '../plan/names.js'
@@ -457,12 +457,4 @@ function noPermission(ref: TableRef, role: string, type: PermissionType): Servic
   // Clients match this text, including the spelling.
   const message = `${type} permisson on "${tableName(ref)}" for role "${role}" does not exist`
   return serviceError('permission-denied', message, '$.args')
-}
-
-function under<T>(path: string, fn: () => T): T {
-  try {
-    return fn()
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(path) : error
-  }
 }

@@ -59,6 +59,7 @@ export {
   permissionDenied,
   ServiceError,
   serviceError,
+  under,
   unexpectedPayload,
 } from '../errors.js'
 export { isObject, refuseOtherKeys } from '../json/value.js'

@@ -1,5 +1,5 @@
 import type { Schema } from 'rowhouse'
-import { at, isObject, type Json, type JsonObject, parseJson, ServiceError, serviceError } from 'rowhouse/plan'
+import { at, isObject, type Json, type JsonObject, parseJson, serviceError, under } from 'rowhouse/plan'
 import type { Parameter } from './meaning.js'
 import { DRY_RUN } from './templates.js'
 
@@ -51,13 +51,7 @@ const typeOf = (schema?: Schema) => (schema && 'type' in schema ? schema.type : 
 const fromText = (text: string, schema: Schema | undefined, path: string): Json =>
   (typeOf(schema) ?? 'string') === 'string' ? text : json(text, path)
 
-function json(text: string, path: string): Json {
-  try {
-    return parseJson(text)
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(path) : error
-  }
-}
+const json = (text: string, path: string): Json => under(path, () => parseJson(text))
 
 const invalid = (message: string, path: string) => serviceError('invalid-params', message, path)
 

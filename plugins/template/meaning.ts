@@ -21,11 +21,12 @@ import {
   type Names,
   type Op,
   type Operand,
-  ServiceError,
   serviceError,
+  ServiceError,
   type SqlType,
   type Table,
   TEXT,
+  under,
 } from 'rowhouse/plan'
 import { argument, fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
 
@@ -209,12 +210,4 @@ function parametersOf(
     })
   }
   return parameters
-}
-
-function under<T>(path: string, fn: () => T): T {
-  try {
-    return fn()
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(path) : error
-  }
 }

@@ -24,6 +24,7 @@ import {
   type Table,
   tableKey,
   unexpectedPayload,
+  under,
 } from 'rowhouse/plan'
 import { type ConflictShape, type Lifted, PLANNER, type StepShape } from './lift/shape.js'
 import { liftConflict, liftDelete, liftInsert, liftUpdate } from './lift/writes.js'
@@ -103,13 +104,8 @@ export async function insertWithRelated(
   return insertNested(data, table, parsed(rows), front, `${PATH}.objects`, call)
 }
 
-function parsed({ source }: Rows): readonly Json[] {
-  try {
-    return parseJson(source) as readonly Json[]
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(`${PATH}.objects`) : error
-  }
-}
+const parsed = ({ source }: Rows): readonly Json[] =>
+  under(`${PATH}.objects`, () => parseJson(source) as readonly Json[])
 
 /** Updates rows, and inserts, updates and deletes rows of their relationships, in the transaction of the call. */
 export function updateWithRelated(data: Data, args: JsonObject, call: Call): Promise<string> {
