@@ -1,4 +1,4 @@
-import { type Host, type Operation, serviceError } from 'rowhouse'
+import { type Host, type Infer, type Operation, serviceError } from 'rowhouse'
 import { untilEnded } from 'rowhouse/queue'
 import type { FilestoreConfig } from '../config.js'
 import { compare } from './compare.js'
@@ -82,12 +82,6 @@ export function checkFiles(host: Host, { collect }: Pick<FilestoreConfig, 'colle
   }
 }
 
-interface Args {
-  readonly start?: boolean
-  readonly deep?: boolean
-  readonly stop?: boolean
-}
-
 const ARGS = {
   type: 'object',
   properties: {
@@ -101,3 +95,4 @@ const ARGS = {
   },
   additionalProperties: false,
 } as const
+type Args = Infer<typeof ARGS>

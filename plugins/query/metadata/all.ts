@@ -65,6 +65,7 @@ export const metadataSchema = args(
 
 /** Operations on all metadata together. */
 export function allMetadataOperations(data: Data): Record<string, Operation> {
+  const operation = metadataOperation(data)
   const read = (run: (call: Call) => Promise<string> | string): Operation => ({
     admin: true,
     args: anything,
@@ -72,8 +73,8 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
   })
   return {
     export_metadata: read(async (call) => stringifyJson(exportMetadata(await data.metadata(call)))),
-    replace_metadata: metadataOperation(data, metadataSchema, replaceMetadata),
-    clear_metadata: metadataOperation(data, anything, (edit) => edit.clear()),
+    replace_metadata: operation(metadataSchema, (edit, metadata) => replaceMetadata(edit, metadata as JsonObject)),
+    clear_metadata: operation(anything, (edit) => edit.clear()),
     reload_metadata: {
       admin: true,
       args: anything,
@@ -88,7 +89,7 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
       const objects = data.catalogFor(call).inconsistent.map(({ object, reason }) => ({ name: object, reason }))
       return stringifyJson({ is_consistent: objects.length === 0, inconsistent_objects: objects })
     }),
-    drop_inconsistent_metadata: metadataOperation(data, anything, (edit) => edit.dropInconsistent()),
+    drop_inconsistent_metadata: operation(anything, (edit) => edit.dropInconsistent()),
   }
 }
 

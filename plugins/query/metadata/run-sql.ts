@@ -1,31 +1,33 @@
 import pg, { type ClientBase } from 'pg'
 import { type Data, describeDatabaseError, type Json, type Operation, serviceError } from 'rowhouse'
 import { stringifyJson, tableKey } from 'rowhouse/plan'
+import { anything, type Args, args, text } from './operation.js'
 
 const MAX_ROWS = 10_000
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 const DAY_MS = 86_400_000
 
+const flag = { type: 'boolean' } as const
+const schema = args(
+  {
+    sql: text,
+    cascade: flag,
+    read_only: flag,
+    timeout_ms: { type: 'integer', minimum: 1, maximum: DAY_MS },
+    no_transaction: flag,
+    params: { type: 'array', maxItems: 65_535, items: anything },
+    check_metadata_consistency: flag,
+  },
+  ['cascade', 'read_only', 'timeout_ms', 'no_transaction', 'params', 'check_metadata_consistency'],
+)
+
 /** Runs one or more SQL statements of an admin, updates the metadata, and returns the last result. */
 export function runSqlOperation(data: Data): Operation {
   return {
     admin: true,
-    args: {
-      type: 'object',
-      properties: {
-        sql: { type: 'string' },
-        cascade: { type: 'boolean' },
-        read_only: { type: 'boolean' },
-        timeout_ms: { type: 'integer', minimum: 1, maximum: DAY_MS },
-        no_transaction: { type: 'boolean' },
-        params: { type: 'array', maxItems: 65_535, items: {} },
-        check_metadata_consistency: { type: 'boolean' },
-      },
-      required: ['sql'],
-      additionalProperties: false,
-    },
-    async run(args, call) {
-      const { sql, params, cascade = false, ...rest } = args as unknown as Args
+    args: schema,
+    async run(given, call) {
+      const { sql, params, cascade = false, ...rest } = given as unknown as Args<typeof schema>
       const { read_only: readOnly = false, no_transaction: noTransaction = false, timeout_ms: timeoutMs } = rest
       const checkMetadata = rest.check_metadata_consistency ?? true
       const [extra] = Object.keys(rest).filter((option) => option !== 'read_only')
@@ -45,16 +47,6 @@ export function runSqlOperation(data: Data): Operation {
       return { kind: 'text', text: stringifyJson(result) }
     },
   }
-}
-
-interface Args {
-  readonly sql: string
-  readonly cascade?: boolean
-  readonly read_only?: boolean
-  readonly timeout_ms?: number
-  readonly no_transaction?: boolean
-  readonly params?: readonly Json[]
-  readonly check_metadata_consistency?: boolean
 }
 
 const NOT_BOTH = 'read_only needs a transaction, so it cannot be combined with no_transaction'

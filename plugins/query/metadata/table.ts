@@ -1,6 +1,6 @@
 import type { Data, Editor, Operation } from 'rowhouse'
 import { isObject, type Json, type JsonObject, liftTableRef, parseFailed, type TableRef } from 'rowhouse/plan'
-import { anything, args, comment, type Comment, metadataOperation, tableOf, tableSchema, text } from './operation.js'
+import { anything, args, comment, metadataOperation, tableOf, tableSchema, text } from './operation.js'
 
 const flag = { type: 'boolean' } as const
 /** A table by its name, or with `is_enum` beside its name or its key `table`. */
@@ -12,19 +12,6 @@ const trackSchema = {
   ],
 }
 
-interface CreateArgs {
-  readonly table: Json
-  readonly name: string
-  readonly using: Json
-  readonly comment?: Comment
-}
-/** `relationship` and `name` are synonyms. */
-interface NamedArgs {
-  readonly table: Json
-  readonly relationship?: string
-  readonly name?: string
-}
-
 /** Returns the names that GraphQL has instead of invalid ones, if there are any. */
 function namesIn(edit: Editor, ref: TableRef): JsonObject | undefined {
   const made = edit.madeNames(ref)
@@ -33,15 +20,16 @@ function namesIn(edit: Editor, ref: TableRef): JsonObject | undefined {
 
 /** Operations on tracked tables and relationships. */
 export function tableOperations(data: Data): Record<string, Operation> {
-  const track = metadataOperation<Json>(data, trackSchema, async (edit, value) => {
+  const operation = metadataOperation(data)
+  const track = operation(trackSchema, async (edit, given) => {
+    const value = given as Json
     const { is_enum: isEnum, table, ...own } = isObject(value) ? value : { table: value }
     const path = isObject(value) && table !== undefined ? '$.args.table' : '$.args'
     const ref = liftTableRef(table ?? own, path)
     await edit.trackTable(ref, path, isEnum === true)
     return namesIn(edit, ref)
   })
-  const trackNamed = metadataOperation<{ table: Json; configuration?: Json; is_enum?: boolean }>(
-    data,
+  const trackNamed = operation(
     args({ table: tableSchema, configuration: anything, is_enum: flag }, ['configuration', 'is_enum']),
     async (edit, { table, configuration = null, is_enum: isEnum = false }) => {
       const ref = tableOf(table)
@@ -52,8 +40,7 @@ export function tableOperations(data: Data): Record<string, Operation> {
     },
   )
   const create = (type: 'object' | 'array'): Operation =>
-    metadataOperation<CreateArgs>(
-      data,
+    operation(
       args({ table: tableSchema, name: { ...text, minLength: 1 }, using: anything, comment }, ['comment']),
       (edit, { table, name, using, comment = null }) =>
         edit.createRelationship(tableOf(table), { name, type, definition: currentKeys(using), comment }),
@@ -61,49 +48,38 @@ export function tableOperations(data: Data): Record<string, Operation> {
   return {
     track_table: { ...track, version2: trackNamed },
     add_existing_table_or_view: track,
-    set_table_is_enum: metadataOperation<{ table: Json; is_enum: boolean }>(
-      data,
-      args({ table: tableSchema, is_enum: flag }),
-      (edit, { table, is_enum: isEnum }) => edit.setEnum(tableOf(table), isEnum),
+    set_table_is_enum: operation(args({ table: tableSchema, is_enum: flag }), (edit, { table, is_enum: isEnum }) =>
+      edit.setEnum(tableOf(table), isEnum),
     ),
-    set_table_version: metadataOperation<{ table: Json; column: string | null }>(
-      data,
+    set_table_version: operation(
       args({ table: tableSchema, column: { anyOf: [text, { type: 'null' }] } }),
       (edit, { table, column }) => edit.setVersion(tableOf(table), column),
     ),
-    untrack_table: metadataOperation<{ table: Json; cascade?: boolean }>(
-      data,
+    untrack_table: operation(
       args({ table: tableSchema, cascade: flag }, ['cascade']),
       (edit, { table, cascade = false }) => edit.untrackTable(tableOf(table), cascade),
     ),
     create_object_relationship: create('object'),
     create_array_relationship: create('array'),
-    drop_relationship: metadataOperation<NamedArgs & { cascade?: boolean }>(
-      data,
-      namedSchema({ cascade: flag }),
-      (edit, { cascade = false, ...named }) => edit.dropRelationship(tableOf(named.table), nameOf(named), cascade),
+    drop_relationship: operation(
+      args({ ...named, cascade: flag }, ['relationship', 'name', 'cascade']),
+      (edit, { cascade = false, ...given }) => edit.dropRelationship(tableOf(given.table), nameOf(given), cascade),
     ),
-    rename_relationship: metadataOperation<{ table: Json; name: string; new_name: string }>(
-      data,
+    rename_relationship: operation(
       args({ table: tableSchema, name: text, new_name: { ...text, minLength: 1 } }),
       (edit, { table, name, new_name: newName }) => edit.renameRelationship(tableOf(table), name, newName),
     ),
-    set_relationship_comment: metadataOperation<NamedArgs & { comment?: Comment }>(
-      data,
-      namedSchema({ comment }),
-      (edit, { comment = null, ...named }) => edit.commentRelationship(tableOf(named.table), nameOf(named), comment),
+    set_relationship_comment: operation(
+      args({ ...named, comment }, ['relationship', 'name', 'comment']),
+      (edit, { comment = null, ...given }) => edit.commentRelationship(tableOf(given.table), nameOf(given), comment),
     ),
   }
 }
 
-const namedSchema = (optional: Parameters<typeof args>[0]) =>
-  args({ table: tableSchema, relationship: text, name: text, ...optional }, [
-    'relationship',
-    'name',
-    ...Object.keys(optional),
-  ])
+/** `relationship` and `name` are synonyms. */
+const named = { table: tableSchema, relationship: text, name: text } as const
 
-function nameOf({ name, relationship = name }: NamedArgs): string {
+function nameOf({ name, relationship = name }: { readonly name?: string; readonly relationship?: string }): string {
   if (relationship === undefined) throw parseFailed("the key 'relationship' was not present", '$.args')
   return relationship
 }

@@ -15,7 +15,7 @@ import {
   tableName,
 } from 'rowhouse/plan'
 import { backToOne, type End, firstFree, toMany, toOne, type Words } from './relationship-names.js'
-import { args, exportedName, tableSchema } from './operation.js'
+import { type Args, args, exportedName, tableSchema } from './operation.js'
 
 const word = { type: 'string', minLength: 1 } as const
 const words = args({ singular: word, plural: word }, ['singular', 'plural'])
@@ -35,7 +35,7 @@ export function trackAllOperation(data: Data): Operation {
     admin: true,
     args: schema,
     async run(value, call) {
-      const { schemas, tables, names = {}, dry_run: dry = false } = value as unknown as Args
+      const { schemas, tables, names = {}, dry_run: dry = false } = value as unknown as Args<typeof schema>
       if (schemas && tables) throw parseFailed('expecting either schemas or tables', '$.args')
       const refs = tables?.map((table, i) => liftTableRef(table, at('$.args.tables', i)))
       const report = await data.alter(call, (edit) =>
@@ -46,12 +46,6 @@ export function trackAllOperation(data: Data): Operation {
   }
 }
 
-interface Args {
-  readonly schemas?: readonly string[]
-  readonly tables?: readonly Json[]
-  readonly names?: Readonly<Record<string, Words>>
-  readonly dry_run?: boolean
-}
 type Wanted = Parameters<Editor['survey']>[0]
 type Survey = Awaited<ReturnType<Editor['survey']>>
 /** Something that was left out, by its name in lists of inconsistent metadata. */
