@@ -157,7 +157,6 @@ function sumOf(states: readonly OwnState[]) {
 const args = (properties: Record<string, Schema>): Schema => ({
   type: 'object',
   properties,
-  additionalProperties: false,
 })
 
 const operation = (

@@ -7,7 +7,6 @@ const host = { type: 'string' } as const
 const port = { type: 'integer', minimum: 0, maximum: 65_535 } as const
 const socket = {
   type: 'object',
-  additionalProperties: false,
   required: ['path'],
   properties: {
     // 103 bytes and a terminating NUL fit on every platform.
@@ -30,7 +29,6 @@ const metrics = { type: 'string', enum: ['secret', 'open'] } as const
 
 const listener = {
   type: 'object',
-  additionalProperties: false,
   required: ['plugins'],
   properties: {
     plugins: {
@@ -53,7 +51,6 @@ const listener = {
 /** The section `http` of the configuration. */
 export const httpConfig = {
   type: 'object',
-  additionalProperties: false,
   default: {},
   properties: {
     host: { ...host, default: '127.0.0.1', description: 'Address to listen on.' },
@@ -172,7 +169,6 @@ export const httpConfig = {
     },
     cors: {
       type: 'object',
-      additionalProperties: false,
       default: {},
       description: 'Cross-origin access for browsers (CORS).',
       properties: {
@@ -197,7 +193,6 @@ const secrets = { type: 'array', items: secret, default: [] } as const
 
 const jwtConfig = {
   type: 'object',
-  additionalProperties: false,
   required: ['algorithms'],
   properties: {
     algorithms: {
@@ -261,7 +256,6 @@ const jwtConfig = {
     },
     claims: {
       type: 'object',
-      additionalProperties: false,
       default: {},
       description: 'Location of roles and session variables in the token.',
       properties: {
@@ -307,7 +301,6 @@ export type JwtConfig = Infer<typeof jwtConfig>
 
 const webhookConfig = {
   type: 'object',
-  additionalProperties: false,
   required: ['url'],
   description: 'Service that authenticates every request without a secret.',
   properties: {
@@ -328,7 +321,6 @@ export type WebhookConfig = Infer<typeof webhookConfig>
 /** The section `auth` of the configuration. */
 export const authConfig = {
   type: 'object',
-  additionalProperties: false,
   default: {},
   properties: {
     mode: choice(

@@ -2,7 +2,6 @@ import type { Migration } from 'rowhouse'
 
 export const config = {
   type: 'object',
-  additionalProperties: false,
   properties: {
     sessionHours: {
       type: 'number',

@@ -17,7 +17,6 @@ const resumable = {
       'Maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429.',
     ),
   },
-  additionalProperties: false,
   default: {},
 } as const
 
@@ -32,7 +31,6 @@ const pending = {
       'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns pending uploads off.',
     ),
   },
-  additionalProperties: false,
   default: {},
 } as const
 
@@ -63,7 +61,6 @@ export const config = {
             description: 'Maximum size of all files of a user; without it, no limit.',
           },
         },
-        additionalProperties: false,
       },
       default: {},
     },
@@ -94,7 +91,6 @@ export const config = {
         timeoutMs: advanced.count(5000, 'Maximum time to wait for its response; then 500.'),
       },
       required: ['url'],
-      additionalProperties: false,
     },
     handOff: {
       type: 'object',
@@ -108,7 +104,6 @@ export const config = {
         prefix: { type: 'string', default: '', description: 'Prefix for the path of a file on the disk.' },
         minBytes: amount(1_048_576, 'This server sends smaller files itself.'),
       },
-      additionalProperties: false,
       default: {},
       advanced: true,
     },
@@ -118,7 +113,6 @@ export const config = {
       properties: {
         maxSeconds: amount(604_800, 'Maximum lifetime of a URL; 0 turns them off.'),
       },
-      additionalProperties: false,
       default: {},
       advanced: true,
     },
@@ -136,7 +130,6 @@ export const config = {
           'How long such bytes are kept: longer than a backup, or a download from an object store, takes.',
         ),
       },
-      additionalProperties: false,
       default: {},
       advanced: true,
     },
@@ -152,14 +145,12 @@ export const config = {
           description: 'Interval after which a file is verified again.',
         },
       },
-      additionalProperties: false,
       default: {},
       advanced: true,
     },
     resumable,
     pending,
   },
-  additionalProperties: false,
 } as const
 
 export type FilestoreConfig = Infer<typeof config>

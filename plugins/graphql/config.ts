@@ -16,7 +16,6 @@ const limits = {
     maxAliases: count(200, 'Maximum number of aliases. Each spread of a fragment counts its aliases again.'),
     maxBatch: count(20, 'Maximum number of operations in one request.'),
   },
-  additionalProperties: false,
   default: {},
 } as const
 
@@ -32,7 +31,6 @@ export const config = {
         properties: Object.fromEntries(
           Object.entries(limits.properties).map(([name, { type, minimum }]) => [name, { type, minimum }]),
         ),
-        additionalProperties: false,
       },
       default: {},
     },
@@ -66,7 +64,6 @@ export const config = {
       'Whether roles other than admin can use introspection on `/v1/graphql` and `/v1beta1/relay`.',
     ),
   },
-  additionalProperties: false,
 } as const
 
 export type GraphqlConfig = Infer<typeof config>

@@ -20,11 +20,9 @@ const channel = {
 
 export const config = {
   type: 'object',
-  additionalProperties: false,
   properties: {
     email: {
       type: 'object',
-      additionalProperties: false,
       default: {},
       properties: {
         ...channel,
@@ -38,7 +36,6 @@ export const config = {
     },
     sms: {
       type: 'object',
-      additionalProperties: false,
       default: {},
       properties: {
         ...channel,
@@ -54,7 +51,6 @@ export const config = {
     },
     queue: {
       type: 'object',
-      additionalProperties: false,
       default: {},
       properties: {
         concurrency: {
@@ -90,7 +86,6 @@ export const config = {
     },
     breaker: {
       type: 'object',
-      additionalProperties: false,
       default: {},
       properties: {
         failures: count(5, 'Consecutive failures after which a provider is skipped.'),

@@ -13,7 +13,6 @@ const headers = (description: string) =>
 const schema = {
   type: 'object',
   required: ['url'],
-  additionalProperties: false,
   properties: {
     url: text('URL of the service, http or https.'),
     sdl: text('The schema as SDL text. `{"$file": path}` reads a file.'),
@@ -43,7 +42,6 @@ const schema = {
 const extension = {
   type: 'object',
   required: ['type', 'field', 'from', 'query'],
-  additionalProperties: false,
   properties: {
     type: text('Type to extend, with its prefix.'),
     field: text('Name of the new field.'),
@@ -60,7 +58,6 @@ const extension = {
     batch: {
       type: 'object',
       required: ['argument', 'key'],
-      additionalProperties: false,
       description: 'Fetches all rows with one root field that takes a list of keys.',
       properties: {
         argument: text('Argument that takes the list. `where.city._in` names a list inside objects.'),
@@ -73,7 +70,6 @@ const extension = {
 export const config = {
   type: 'object',
   required: ['schemas'],
-  additionalProperties: false,
   properties: {
     path: {
       type: 'string',
@@ -103,7 +99,6 @@ export const config = {
     introspection: advanced.flag(true, 'Whether roles other than admin can introspect the merged schema.'),
     limits: {
       type: 'object',
-      additionalProperties: false,
       default: {},
       properties: {
         maxBytes: count(262_144, 'Maximum size of a document, in bytes.'),

@@ -10,7 +10,6 @@ const shape = (properties: Record<string, Schema>, required: readonly string[]):
   type: 'object',
   properties,
   required,
-  additionalProperties: false,
 })
 
 /** The operations of the JSON query API on templates. */

@@ -30,7 +30,6 @@ export default defineProvider({
       url: apiUrl('https://api.twilio.com'),
       timeoutMs,
     },
-    additionalProperties: false,
   },
   create({ accountSid, authToken, from, messagingServiceSid, statusCallbackUrl, url, timeoutMs }) {
     if ((from === undefined) === (messagingServiceSid === undefined)) {

@@ -27,7 +27,6 @@ export default defineProvider({
       url: apiUrl('https://rest.nexmo.com'),
       timeoutMs,
     },
-    additionalProperties: false,
   },
   async create({ apiKey, apiSecret, from, signatureSecret, signatureMethod, url, timeoutMs }) {
     const { Auth, SMS, SMSFailure, TypeEnum } = await load()

@@ -28,7 +28,6 @@ export default defineProvider({
         'Durability of a finished upload. With `full`, it survives a power failure; with `process`, only the end of the process.',
       ),
     },
-    additionalProperties: false,
   },
   check: ({ root }, { dataDir }) => assertWritable(join(folderOf(dataDir, root), FOLDERS[0] as string)),
   async create({ root, durability }, { dataDir }) {

@@ -93,6 +93,5 @@ const ARGS = {
         'Stops the check that is running. It still runs in the answer if a store does not react within two seconds.',
     },
   },
-  additionalProperties: false,
 } as const
 type Args = Infer<typeof ARGS>

@@ -41,7 +41,6 @@ export const args = <const P extends Readonly<Record<string, Schema>>, const Opt
       keyof P & string,
       Optional
     >[],
-    additionalProperties: false,
   }) as const
 
 export const tableSchema = {
@@ -51,7 +50,6 @@ export const tableSchema = {
       type: 'object',
       properties: { schema: { type: 'string' }, name: { type: 'string' } },
       required: ['name'],
-      additionalProperties: false,
     },
   ],
 } as const satisfies Schema

@@ -38,7 +38,6 @@ export const config = {
     timeoutMs: count(30_000, 'Maximum time to send one message, including the wait for a free connection.'),
   },
   required: ['host'],
-  additionalProperties: false,
 } as const
 
 export type SmtpConfig = Infer<typeof config>

@@ -50,14 +50,12 @@ export const config = {
       type: 'object',
       required: ['pointer', 'values'],
       properties: { pointer, values },
-      additionalProperties: false,
       description: 'Location and values that mark a message as accepted in a 2xx response.',
     },
     refused: {
       type: 'object',
       required: ['pointer', 'values'],
       properties: { pointer, values },
-      additionalProperties: false,
       description: 'Location and values that mark a message as permanently rejected in any response.',
     },
     refusedStatuses: {
@@ -78,7 +76,6 @@ export const config = {
     },
     timeoutMs,
   },
-  additionalProperties: false,
 } as const
 
 export type HttpConfig = Infer<typeof config>

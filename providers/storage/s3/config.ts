@@ -41,7 +41,6 @@ export const config = {
     ),
   },
   required: ['bucket'],
-  additionalProperties: false,
 } as const
 
 export type S3Config = Infer<typeof config>
