@@ -8,34 +8,27 @@ import type { Infer, Schema } from '../json/schema.js'
 import { setting } from '../json/setting.js'
 import type { Session } from '../session.js'
 
-const { amount, count } = setting
+const { advanced, amount, count } = setting
 
 /** The section `limits` of the configuration. Apart from `newQueries`, it limits one request of a role other than admin. */
 export const limitsConfig = {
   type: 'object',
   default: {},
   properties: {
-    newQueries: {
-      type: 'object',
-      default: {},
-      description:
-        'Limit on new query shapes of one caller, which must be compiled. One of more than 4,096 characters counts several times. Excess requests fail with 429.',
-      properties: {
+    newQueries: advanced.section(
+      'Limit on new query shapes of one caller, which must be compiled. One of more than 4,096 characters counts several times. Excess requests fail with 429.',
+      {
         perSecond: amount(20, 'Sustained rate of new query shapes per second. 0 disables the limit.'),
         burst: count(200, 'Number of new query shapes that a caller may send in a burst.'),
       },
-      advanced: true,
-    },
+    ),
     price: amount(
       1_000_000_000,
       'Maximum [price](../plugins/query/conditions.md#patterns) of a request or of a whole bulk, in points. Costlier requests fail with 400. 0 disables the limit.',
     ),
-    patterns: {
-      type: 'object',
-      default: {},
-      description:
-        'Limits on pattern operators in one request or one bulk, for roles other than admin. Requests above a limit fail with 400.',
-      properties: {
+    patterns: advanced.section(
+      'Limits on pattern operators in one request or one bulk, for roles other than admin. Requests above a limit fail with 400.',
+      {
         operators: amount(10, 'Maximum number of pattern operators, such as $like and $regex. 0 disables the limit.'),
         characters: amount(
           100,
@@ -46,8 +39,7 @@ export const limitsConfig = {
           'Maximum number of unescaped `%` and `_` in one $like pattern. The pattern may have at most 1,000 characters. 0 disables both limits.',
         ),
       },
-      advanced: true,
-    },
+    ),
   },
 } as const satisfies Schema
 export type Limits = Infer<typeof limitsConfig>

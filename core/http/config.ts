@@ -1,7 +1,7 @@
 import type { Infer } from '../json/schema.js'
 import { setting } from '../json/setting.js'
 
-const { advanced, choice, count, flag, milliseconds } = setting
+const { advanced, choice, count, flag, milliseconds, section } = setting
 
 const host = { type: 'string' } as const
 const port = { type: 'integer', minimum: 0, maximum: 65_535 } as const
@@ -167,22 +167,17 @@ export const httpConfig = {
         'Adds a `Server-Timing` header to responses for the role admin. True for `rowhouse dev`, otherwise false.',
       advanced: true,
     },
-    cors: {
-      type: 'object',
-      default: {},
-      description: 'Cross-origin access for browsers (CORS).',
-      properties: {
-        origins: {
-          type: 'array',
-          items: { type: 'string', pattern: '^https?://[^/*\\s]+$' },
-          default: [],
-          description:
-            'Exact origins that may read responses and, with a session cookie, send writes. An empty list disables CORS.',
-        },
-        credentials: flag(false, 'Allows these origins to send cookies.'),
-        maxAgeSeconds: advanced.amount(600, 'Time for which browsers may cache a preflight response, in seconds.'),
+    cors: section('Cross-origin access for browsers (CORS).', {
+      origins: {
+        type: 'array',
+        items: { type: 'string', pattern: '^https?://[^/*\\s]+$' },
+        default: [],
+        description:
+          'Exact origins that may read responses and, with a session cookie, send writes. An empty list disables CORS.',
       },
-    },
+      credentials: flag(false, 'Allows these origins to send cookies.'),
+      maxAgeSeconds: advanced.amount(600, 'Time for which browsers may cache a preflight response, in seconds.'),
+    }),
   },
 } as const
 export type HttpConfig = Infer<typeof httpConfig>
@@ -254,47 +249,41 @@ const jwtConfig = {
       pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
       description: 'Name of a header that holds the bare token. It replaces Authorization and the cookie.',
     },
-    claims: {
-      type: 'object',
-      default: {},
-      description: 'Location of roles and session variables in the token.',
-      properties: {
-        namespace: {
-          type: 'string',
-          default: 'rowhouse',
-          description:
-            'Claim that holds `x-service-allowed-roles`, `x-service-default-role` and the session variables.',
-        },
-        namespacePath: {
-          type: 'string',
-          pattern: '^(/([^~/]|~[01])*)*$',
-          description: 'JSON pointer to that object, instead of `namespace`, e.g. `/app/claims`.',
-          advanced: true,
-        },
-        format: advanced.choice(
-          ['json', 'stringified_json'],
-          'json',
-          'Format of that claim. Use `stringified_json` when the claim is a string that contains JSON.',
-        ),
-        allowedRoles: {
-          ...pointer,
-          description: 'JSON pointer to the list of roles, e.g. `/realm_access/roles`.',
-          advanced: true,
-        },
-        defaultRole: {
-          ...pointer,
-          description: 'JSON pointer to the role of requests that name no role.',
-          advanced: true,
-        },
-        variables: {
-          type: 'object',
-          additionalProperties: pointer,
-          default: {},
-          description: 'JSON pointers by session variable, e.g. `{"x-service-user-id": "/sub"}`.',
-          advanced: true,
-        },
+    claims: section('Location of roles and session variables in the token.', {
+      namespace: {
+        type: 'string',
+        default: 'rowhouse',
+        description: 'Claim that holds `x-service-allowed-roles`, `x-service-default-role` and the session variables.',
       },
-    },
+      namespacePath: {
+        type: 'string',
+        pattern: '^(/([^~/]|~[01])*)*$',
+        description: 'JSON pointer to that object, instead of `namespace`, e.g. `/app/claims`.',
+        advanced: true,
+      },
+      format: advanced.choice(
+        ['json', 'stringified_json'],
+        'json',
+        'Format of that claim. Use `stringified_json` when the claim is a string that contains JSON.',
+      ),
+      allowedRoles: {
+        ...pointer,
+        description: 'JSON pointer to the list of roles, e.g. `/realm_access/roles`.',
+        advanced: true,
+      },
+      defaultRole: {
+        ...pointer,
+        description: 'JSON pointer to the role of requests that name no role.',
+        advanced: true,
+      },
+      variables: {
+        type: 'object',
+        additionalProperties: pointer,
+        default: {},
+        description: 'JSON pointers by session variable, e.g. `{"x-service-user-id": "/sub"}`.',
+        advanced: true,
+      },
+    }),
   },
 } as const
 export type JwtConfig = Infer<typeof jwtConfig>

@@ -1,3 +1,5 @@
+import type { Schema } from './schema.js'
+
 const builders = <const More extends object>(more: More) => ({
   /** A whole number from 1. */
   count: (fallback: number, description: string) =>
@@ -15,6 +17,9 @@ const builders = <const More extends object>(more: More) => ({
   text: (description: string) => ({ type: 'string', minLength: 1, description, ...more }) as const,
   choice: <const Values extends readonly string[]>(values: Values, fallback: Values[number], description: string) =>
     ({ type: 'string', enum: values, default: fallback, description, ...more }) as const,
+  /** Settings that belong together. */
+  section: <const Properties extends Readonly<Record<string, Schema>>>(description: string, properties: Properties) =>
+    ({ type: 'object', properties, default: {}, description, ...more }) as const,
   flag: (fallback: boolean, description: string) =>
     ({ type: 'boolean', default: fallback, description, ...more }) as const,
 })

@@ -2,37 +2,25 @@ import { type Infer, setting } from 'rowhouse'
 
 const { advanced, amount, choice, count, flag } = setting
 
-const resumable = {
-  type: 'object',
-  advanced: true,
-  description: 'Resumable uploads by the tus protocol.',
-  properties: {
-    enabled: flag(true, 'Whether /v1/upload exists.'),
-    expireHours: {
-      ...count(24, 'Time without new bytes after which an unfinished upload is removed.'),
-      maximum: 8_760,
-    },
-    maxPerUser: count(
-      20,
-      'Maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429.',
-    ),
+const resumable = advanced.section('Resumable uploads by the tus protocol.', {
+  enabled: flag(true, 'Whether /v1/upload exists.'),
+  expireHours: {
+    ...count(24, 'Time without new bytes after which an unfinished upload is removed.'),
+    maximum: 8_760,
   },
-  default: {},
-} as const
+  maxPerUser: count(
+    20,
+    'Maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429.',
+  ),
+})
 
-const pending = {
-  type: 'object',
-  advanced: true,
-  description: 'Uploads that become files when a transaction commits.',
-  properties: {
-    expireHours: { ...count(24, 'Time after which an upload is removed unless it was attached.'), maximum: 8_760 },
-    maxPerUser: amount(
-      100,
-      'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns pending uploads off.',
-    ),
-  },
-  default: {},
-} as const
+const pending = advanced.section('Uploads that become files when a transaction commits.', {
+  expireHours: { ...count(24, 'Time after which an upload is removed unless it was attached.'), maximum: 8_760 },
+  maxPerUser: amount(
+    100,
+    'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns pending uploads off.',
+  ),
+})
 
 export const config = {
   type: 'object',
@@ -92,62 +80,38 @@ export const config = {
       },
       required: ['url'],
     },
-    handOff: {
-      type: 'object',
-      description: 'Lets a proxy or the object store send large downloads.',
-      properties: {
-        mode: choice(
-          ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
-          'none',
-          'The header that tells a proxy to send a file of the same disk, or a redirect to the object store.',
-        ),
-        prefix: { type: 'string', default: '', description: 'Prefix for the path of a file on the disk.' },
-        minBytes: amount(1_048_576, 'This server sends smaller files itself.'),
-      },
-      default: {},
-      advanced: true,
-    },
-    signedUrls: {
-      type: 'object',
-      description: 'URLs of files that need no other credentials until they expire.',
-      properties: {
-        maxSeconds: amount(604_800, 'Maximum lifetime of a URL; 0 turns them off.'),
-      },
-      default: {},
-      advanced: true,
-    },
+    handOff: advanced.section('Lets a proxy or the object store send large downloads.', {
+      mode: choice(
+        ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
+        'none',
+        'The header that tells a proxy to send a file of the same disk, or a redirect to the object store.',
+      ),
+      prefix: { type: 'string', default: '', description: 'Prefix for the path of a file on the disk.' },
+      minBytes: amount(1_048_576, 'This server sends smaller files itself.'),
+    }),
+    signedUrls: advanced.section('URLs of files that need no other credentials until they expire.', {
+      maxSeconds: amount(604_800, 'Maximum lifetime of a URL; 0 turns them off.'),
+    }),
     cacheBytes: advanced.amount(
       67_108_864,
       'Memory for cached files: half for files up to 64 KiB, half for files up to 1 MiB; 0 turns the cache off.',
     ),
-    collect: {
-      type: 'object',
-      description: 'Deletion of bytes that no file uses.',
-      properties: {
-        everySeconds: count(60, 'Interval between two runs.'),
-        graceSeconds: amount(
-          900,
-          'How long such bytes are kept: longer than a backup, or a download from an object store, takes.',
-        ),
+    collect: advanced.section('Deletion of bytes that no file uses.', {
+      everySeconds: count(60, 'Interval between two runs.'),
+      graceSeconds: amount(
+        900,
+        'How long such bytes are kept: longer than a backup, or a download from an object store, takes.',
+      ),
+    }),
+    scrub: advanced.section('Background verification of stored files.', {
+      bytesPerSecond: amount(2_097_152, 'Maximum speed of one server; 0 turns verification off.'),
+      everyDays: {
+        type: 'number',
+        minimum: 0,
+        default: 30,
+        description: 'Interval after which a file is verified again.',
       },
-      default: {},
-      advanced: true,
-    },
-    scrub: {
-      type: 'object',
-      description: 'Background verification of stored files.',
-      properties: {
-        bytesPerSecond: amount(2_097_152, 'Maximum speed of one server; 0 turns verification off.'),
-        everyDays: {
-          type: 'number',
-          minimum: 0,
-          default: 30,
-          description: 'Interval after which a file is verified again.',
-        },
-      },
-      default: {},
-      advanced: true,
-    },
+    }),
     resumable,
     pending,
   },
