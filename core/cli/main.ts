@@ -2,23 +2,17 @@ import { Console } from 'node:console'
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { nearest } from '../wording.js'
 import { messageOf } from '../errors.js'
+import type { PluginCommand } from '../host/plugin.js'
 import { version } from '../host/version.js'
 import type { COMMAND_NAMES } from './builtins.js'
 import type { Invocation, Terminal } from './invocation.js'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
-interface Command {
-  readonly usage: string
-  readonly summary: string
-  readonly help: string
+interface Command extends Pick<PluginCommand, 'usage' | 'summary' | 'help' | 'failure' | 'verbatim'> {
   readonly options: Options
   /** Maximum number of positional arguments. */
   readonly words: number
-  /** Exit code after an error, where 1 is an answer. Default: 1. */
-  readonly failure?: number
-  /** Whether `words` has all arguments as they are, but `--config` and `--help`. */
-  readonly verbatim?: boolean
   /** Runs the command. Imports its code on demand. @returns the exit code */
   run(invocation: Invocation): Promise<number>
 }

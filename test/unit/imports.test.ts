@@ -112,7 +112,7 @@ const FLOORS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['json'],
     ['answer.ts, deadline.ts, errors.ts, request-headers.ts, session.ts, wording.ts'],
   ],
-  'plugins/query': [['index.ts'], ['commands', 'review', 'bulk'], ['rows', 'metadata']],
+  'plugins/query': [['index.ts'], ['commands'], ['review', 'bulk'], ['rows', 'metadata']],
 }
 
 const files = await sources('core', 'plugins', 'providers')

@@ -1,30 +1,12 @@
 import { type CommandContext, counted } from 'rowhouse'
+import type { Described } from '../review/advise/operation.js'
 
 interface Advised {
-  readonly advice: readonly Advice[]
+  readonly advice: readonly Described[]
   readonly statements: number
   readonly without_statistics: readonly string[]
   readonly left_out: number
 }
-interface Advice {
-  readonly sql: string
-  readonly table: string
-  readonly checked: 'created' | 'hypopg' | null
-  readonly reason?: string
-  readonly statements: readonly {
-    readonly name: string
-    readonly role: string
-    readonly calls: number | null
-    readonly before: number | null
-    readonly after: number | null
-  }[]
-  readonly rows: number | null
-  readonly bytes: number | null
-  readonly updates: number
-  readonly hot_updates: number
-  readonly updatable_by: readonly string[]
-}
-
 /** Prints indexes that may help. */
 export async function advise({ flags, words: [server], ask, print }: CommandContext): Promise<number> {
   const args = JSON.stringify({ try: flags['try'] === true })
@@ -47,7 +29,7 @@ function lines({ advice, statements, without_statistics, left_out }: Advised, is
 }
 
 function described(
-  { sql, table, checked, reason, statements, rows, bytes, ...more }: Advice,
+  { sql, table, checked, reason, statements, rows, bytes, ...more }: Described,
   isTemporary: boolean,
 ): readonly string[] {
   const width = Math.max(...statements.map(({ name, role }) => name.length + role.length)) + 3

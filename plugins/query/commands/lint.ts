@@ -1,16 +1,6 @@
 import { type CommandContext, counted, version } from 'rowhouse'
+import { type Finding, LEVELS } from '../review/lint/finding.js'
 
-const LEVELS = ['error', 'warning', 'info'] as const
-type Level = (typeof LEVELS)[number]
-
-interface Finding {
-  readonly rule: string
-  readonly level: Level
-  readonly object: string
-  readonly path: string
-  readonly message: string
-  readonly advice: string
-}
 interface Linted {
   readonly findings: readonly Finding[]
   readonly rules: Readonly<Record<string, string>>
@@ -47,7 +37,7 @@ function lines(findings: readonly Finding[], hidden: number): readonly string[] 
   ]
 }
 
-function ofLevel(findings: readonly Finding[], level: Level): readonly string[] {
+function ofLevel(findings: readonly Finding[], level: Finding['level']): readonly string[] {
   const count = findings.filter((each) => each.level === level).length
   if (count === 0) return []
   return [level === 'info' ? `${count} info` : counted(count, level)]

@@ -1,4 +1,4 @@
-import { type CommandContext, didYouMean, namedValue, sessionVariable } from 'rowhouse'
+import { type CommandContext, didYouMean, namedValue, type PermissionExplained, sessionVariable } from 'rowhouse'
 import { tableOf } from './track.js'
 
 const OPERATIONS = ['select', 'insert', 'update', 'delete']
@@ -29,7 +29,7 @@ export async function why({ flags, lists, words, ask, print }: CommandContext): 
     ...(typeof object === 'string' ? { object: objectOf(object) } : {}),
   }
   const answer = await ask('explain_permission', JSON.stringify(args))
-  const explained = JSON.parse(answer) as Explained
+  const explained = JSON.parse(answer) as PermissionExplained
   if (flags['json'] === true) print(answer)
   else {
     for (const line of lines(explained, { role, operation, table })) print(line)
@@ -62,33 +62,12 @@ function objectOf(text: string): unknown {
   }
 }
 
-interface Explained {
-  readonly verdict: 'allowed' | 'refused'
-  readonly reason?: 'permission' | 'row' | 'filter' | 'check' | 'request'
-  readonly error?: { readonly error: string }
-  readonly filter?: Rule
-  readonly check?: Rule
-  readonly columns?: {
-    readonly allowed: readonly string[]
-    readonly refused: readonly string[]
-    readonly null?: readonly string[]
-  }
-  readonly presets?: unknown
-  readonly session: Readonly<Record<string, string | null>>
-}
-interface Rule {
-  readonly path: string
-  readonly result: boolean | null
-  readonly clause: Readonly<Record<string, unknown>>
-  readonly all?: readonly Rule[]
-  readonly any?: readonly Rule[]
-  readonly not?: Rule
-  readonly values?: Readonly<Record<string, unknown>>
-  readonly rows?: readonly { readonly key: unknown; readonly rule: Rule }[]
-  readonly more?: true
-}
+type Rule = NonNullable<PermissionExplained['filter']>
 
-function lines(explained: Explained, about: { role: string; operation: string; table: string }): readonly string[] {
+function lines(
+  explained: PermissionExplained,
+  about: { role: string; operation: string; table: string },
+): readonly string[] {
   const { filter, check, columns, presets, session } = explained
   return [
     `${about.role} ${explained.verdict === 'allowed' ? 'may' : 'may not'} ${about.operation}: ${reasonOf(explained, about)}`,
@@ -104,7 +83,7 @@ function lines(explained: Explained, about: { role: string; operation: string; t
   ]
 }
 
-function reasonOf({ reason, error }: Explained, { table }: { table: string }): string {
+function reasonOf({ reason, error }: PermissionExplained, { table }: { table: string }): string {
   switch (reason) {
     case undefined:
       return 'the permission allows it'

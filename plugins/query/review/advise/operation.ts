@@ -149,6 +149,9 @@ function scanning({ candidate: { table, from }, facts: { rows } }: Advice, plann
     .map(({ statement }) => statement)
 }
 
+/** An index in the answer. */
+export type Described = ReturnType<typeof described>
+
 function described({ candidate, facts, result }: Advice, subjects: readonly Subject[]) {
   const { table, columns, from } = candidate
   const { rows, indexBytes, updates, hotUpdates, sql } = facts
