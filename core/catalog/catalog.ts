@@ -179,7 +179,7 @@ export interface SelectPermission {
   readonly computedFields: readonly string[]
   /** Columns and computed fields that an inherited role sees in some of these rows only, and which. They are null in others. */
   readonly masks?: Readonly<Record<string, number>>
-  /** Roles that the inherited role has the permission from, if there are `masks`. */
+  /** Roles that an inherited role has the permission from. */
   readonly parts?: readonly string[]
 }
 export interface UpdatePermission extends DeletePermission {

@@ -81,7 +81,7 @@ function united(parts: readonly RolePermissions[], { filters, store }: Filters):
   const all = parts.flatMap(({ select }) => select ?? [])
   const [first] = all
   if (!first) return undefined
-  if (all.length === 1) return first.masks ? { ...first, parts: giversOf(parts) } : first
+  if (all.length === 1) return { ...first, parts: giversOf(parts) }
   const filterOf = (places: readonly number[]) => anyOf(places.map((place) => filters[place] as BoolExp))
   const filter = store(filterOf(all.map((each) => each.filter)))
   const columns = [...new Set(all.flatMap((each) => each.columns))]
@@ -99,7 +99,8 @@ function united(parts: readonly RolePermissions[], { filters, store }: Filters):
     // An aggregate is about all rows, also those of a part that may not aggregate.
     aggregations: all.every(({ aggregations }) => aggregations),
     computedFields,
-    ...(masks.length > 0 ? { masks: Object.fromEntries(masks), parts: giversOf(parts) } : {}),
+    ...(masks.length > 0 ? { masks: Object.fromEntries(masks) } : {}),
+    parts: giversOf(parts),
   }
 }
 
@@ -107,9 +108,11 @@ function united(parts: readonly RolePermissions[], { filters, store }: Filters):
 const giversOf = (parts: readonly RolePermissions[]): readonly string[] =>
   parts.flatMap(({ role, select }) => (select ? role : []))
 
-/** Returns whether two permissions select the same rows and cells. */
+/** Returns whether two permissions select the same rows and cells, because one is inherited from the other alone. */
 const sameSelect = (a: SelectPermission | undefined, b: SelectPermission | undefined): boolean =>
-  a === b || (a?.masks !== undefined && a.masks === b?.masks)
+  a === b ||
+  (a !== undefined &&
+    (['filter', 'columns', 'computedFields', 'masks'] as const).every((name) => a[name] === b?.[name]))
 
 /** Combines conditions. The result is the same for the same ones in any order. */
 function anyOf(all: readonly BoolExp[]): BoolExp {

@@ -133,7 +133,7 @@ export function readsIn(scope: Scope) {
         case 'constant':
           return field
         case 'relation':
-          if (field.computed !== undefined) return { ...field, read: computedRows(field, table) }
+          if (field.computed !== undefined) return { ...field, ...computedRows(field, table) }
           return { ...field, ...linked(field, table, field.read.table), read: read(field.read) }
         case 'aggregate':
           return { ...field, ...linked(field, table, field.read.table), read: aggregate(field.read) }
@@ -154,10 +154,12 @@ export function readsIn(scope: Scope) {
       }
     })
 
-  const computedRows = (field: Extract<Field, { kind: 'relation' }>, table: Table | undefined): Read => {
-    if (!table || !field.read.from) throw new Error('a computed field outside a table')
-    checkCall(field.read.from, names.computedField(table, field.computed as string, '$.args'))
-    return rowsOf(field.read, tableFor(field.read.table, 'select'))
+  const computedRows = (field: Extract<Field, { kind: 'relation' }>, table: Table | undefined) => {
+    const { on, read } = field
+    if (!table || !read.from) throw new Error('a computed field outside a table')
+    checkCall(read.from, names.computedField(table, field.computed as string, '$.args'))
+    const links = linked({ on, from: read.from }, table, read.table)
+    return { ...links, read: rowsOf(read, tableFor(read.table, 'select')) }
   }
 
   const target = (by: OrderTarget, table: Table): OrderTarget => {

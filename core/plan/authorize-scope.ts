@@ -15,6 +15,7 @@ import {
   type BoolExp,
   type ColumnRef,
   type FunctionCall,
+  isTrue,
   type Join,
   type Joined,
   type Link,
@@ -76,29 +77,38 @@ export function scopeOf(key: string, catalog: Catalog) {
 
   /**
    * Returns which of the joined rows an inherited role may know to belong together: it sees the columns of both rows that join
-   * them, or one of the roles that it inherits from sees both rows.
+   * them, or one of the roles that it inherits from sees both rows. Rows that a function joins show no such columns.
    */
-  const linked = ({ on }: Joined, table: Table | undefined, ref: TableRef): Pick<Joined, 'links'> => {
+  const linked = (
+    { on, from }: Joined & { readonly from?: FunctionCall },
+    table: Table | undefined,
+    ref: TableRef,
+  ): Pick<Joined, 'links'> => {
     const remote = catalog.tables.get(tableKey(ref))
-    if (!table || !remote || on.length === 0) return {}
+    if (!table || !remote || (on.length === 0 && !from)) return {}
     const links = linksOf(key, on, table, remote)
-    return links.length > 0 ? { links } : {}
+    return links ? { links } : {}
   }
-  const linksOf = (holder: string, on: Join, table: Table, remote: Table): readonly Link[] => {
+  /** @returns undefined: the role may know all of them */
+  const linksOf = (holder: string, on: Join, table: Table, remote: Table): readonly Link[] | undefined => {
     const [own, other] = [table, remote].map((each) => permissionsOf(each, holder)?.select)
     const masksOf = (select: SelectPermission | undefined, side: 0 | 1) =>
       on.flatMap((pair) => (select && maskOf(select, pair[side])) ?? []).map(filter)
     const [outer, inner] = [masksOf(own, 0), masksOf(other, 1)]
-    if (outer.length + inner.length === 0) return []
+    const isCalled = on.length === 0
+    // What a role may select itself, it may also pass to the function, or get from it.
+    if (isCalled ? !own?.parts || !other?.parts : outer.length + inner.length === 0) return undefined
     const parts = [...new Set([...(own?.parts ?? []), ...(other?.parts ?? [])])].flatMap((part): readonly Link[] => {
       const [sees, seesOther] = [table, remote].map((each) => permissionsOf(each, part)?.select)
       if (!sees || !seesOther) return []
       const both = { outer: filter(sees.filter), inner: filter(seesOther.filter) }
       const links = linksOf(part, on, table, remote)
-      if (links.length === 0) return [both]
-      return links.map((link) => ({ outer: and([both.outer, link.outer]), inner: and([both.inner, link.inner]) }))
+      return (
+        links?.map((link) => ({ outer: and([both.outer, link.outer]), inner: and([both.inner, link.inner]) })) ?? [both]
+      )
     })
-    return [{ outer: and(outer), inner: and(inner) }, ...parts]
+    const links = isCalled ? parts : [{ outer: and(outer), inner: and(inner) }, ...parts]
+    return links.some((link) => isTrue(link.outer) && isTrue(link.inner)) ? undefined : links
   }
 
   return {

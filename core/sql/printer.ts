@@ -497,7 +497,7 @@ export class Printer {
     const either = links.map(
       (link) => sql`${this.condition(link.outer, outer)} and ${this.condition(link.inner, inner)}`,
     )
-    return sql`(${join(either, sql` or `)})`
+    return either.length === 0 ? sql`false` : sql`(${join(either, sql` or `)})`
   }
 
   private order(order: OrderBy, t: Sql): Sql {

@@ -11,6 +11,7 @@ const PROMISES = {
   'inherit.graphql': 'columns that some rows lack are nullable in GraphQL, and pages by them are complete',
   'inherit.no-limit': 'a part without a limit gives none',
   'inherit.relationships': 'rows are joined by a cell that is null for the role only where one of its parts sees both',
+  'inherit.computed-rows': 'rows of a computed field belong to a row where one part sees both, or the role its own',
   'inherit.related-writes':
     'updates and deletes of related rows concern those that the role may know to belong to their row',
   'inherit.foreign-keys': 'foreign keys that are visible in some rows only tell nothing of the others',
@@ -227,6 +228,163 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       { ...oncology, visits: [], visits_aggregate: { aggregate: { count: 0 } } },
       { ...cardiology, visits: [{ id: 8 }], visits_aggregate: { aggregate: { count: 1 } } },
     ])
+  },
+  'inherit.computed-rows': async (t, server) => {
+    await server.must('clear_metadata', {})
+    await server.must('run_sql', {
+      sql: `drop schema public cascade; create schema public;
+        create table team (id int primary key, name text);
+        create table member (id int primary key, team int, name text, score int);
+        insert into team select n, 't' || n from generate_series(1, 3) n;
+        insert into member select n, n % 4, 'm' || n, 10 * n from generate_series(1, 12) n;
+        create function members(t team) returns setof member language sql stable as 'select * from member where team = t.id';
+        create function best(t team) returns member language sql stable
+          as 'select * from member where team = t.id order by score desc limit 1'`,
+    })
+    const add = (name: string) => ({
+      type: 'add_computed_field',
+      args: { table: 'team', name, definition: { function: name } },
+    })
+    await server.must('bulk', [track('team'), track('member'), add('members'), add('best')])
+    const parts = ['a', 'b', 'c']
+    const select = (table: string, role: string, columns: readonly string[], filter: object) =>
+      permit('select', table, role, { columns: ['id', ...columns], filter, allow_aggregations: true })
+    // Of each part: what it sees of teams, and of members. The last has its own permission on the one or on the other.
+    const low = { id: { $lt: 7 } }
+    const [all, some, odd] = [{}, { id: { $lte: 2 } }, { id: { $in: [1, 3, 5, 7, 9, 11] } }]
+    type Sees = readonly [team?: object, member?: object]
+    const SETS: readonly (readonly Sees[])[] = [
+      [[all], [undefined, all]],
+      [
+        [some, all],
+        [all, low],
+      ],
+      [
+        [some, low],
+        [{ id: 3 }, odd],
+      ],
+      [
+        [all, low],
+        [all, odd],
+      ],
+      [[all, low], [all], [some, odd]],
+      [
+        [all, all],
+        [some, odd],
+        [undefined, all],
+      ],
+      [[{ id: 1 }], [undefined, odd], [some, { id: { $gt: 6 } }]],
+    ]
+    const document = (more: string) =>
+      `{ team(order_by: {id: asc}${more}) { id members(order_by: {id: asc}) { id name score } best { id name score } } }`
+    interface Team {
+      readonly id: number
+      readonly members: readonly Row[]
+      readonly best: Row | null
+    }
+    type Row = Readonly<Record<string, unknown>>
+    const read = async (role: string, more = '') =>
+      (await graphql(server, document(more), { role })).data?.team as Team[] | undefined
+    const ids = (teams: readonly { readonly id: number }[] = []) => teams.map(({ id }) => id)
+    /** Adds the cells of one row to those of another. */
+    const both = (row: Row | null | undefined, other: Row | null) =>
+      row && other ? Object.fromEntries(Object.keys(row).map((key) => [key, row[key] ?? other[key]])) : (row ?? other)
+
+    for (const [i, set] of SETS.entries()) {
+      const given = parts.slice(0, set.length)
+      await server.must('bulk', [
+        ...set.flatMap(([team, member], n) => [
+          ...(team ? [select('team', given[n] as string, [], team)] : []),
+          ...(member ? [select('member', given[n] as string, n === 0 ? ['name'] : ['name', 'score'], member)] : []),
+        ]),
+        inherit('ab', 'a', 'b'),
+        inherit('all', 'ab', ...given.slice(2)),
+      ])
+      const expected = new Map<number, Team>()
+      for (const [n, role] of given.entries()) {
+        const [sees, seesMember] = set[n] as Sees
+        if (!sees) continue
+        const rows = `id name ${n === 0 ? '' : 'score'}`
+        const asked = seesMember ? `members(order_by: {id: asc}) { ${rows} } best { ${rows} }` : ''
+        const { team } = (await graphql(server, `{ team { id ${asked} } }`, { role })).data
+        for (const { id, members = [], best = null } of team as Team[]) {
+          const known = expected.get(id) ?? { id, members: [], best: null }
+          const found = new Map(known.members.map((row) => [row['id'], row]))
+          const whole = (row: Row) => ({ id: row['id'], name: row['name'], score: row['score'] ?? null })
+          for (const row of members) found.set(row['id'], both(found.get(row['id']), whole(row)) as Row)
+          const sorted = [...found.values()].sort((x, y) => Number(x['id']) - Number(y['id']))
+          expected.set(id, { id, members: sorted, best: both(known.best, best && whole(best)) })
+        }
+      }
+      const wanted = [...expected.values()].sort((x, y) => x.id - y.id)
+      // What a role sees of a row is one thing, however it came to it.
+      const scores = new Map(
+        (await graphql(server, '{ member { id score } }', { role: 'all' })).data.member.map((row: Row) => [
+          row['id'],
+          row['score'],
+        ]),
+      )
+      const seen = wanted.map(({ id, members, best }) => ({
+        id,
+        members: members.map((row) => ({ ...row, score: scores.get(row['id']) })),
+        best: best && { ...best, score: scores.get(best['id']) },
+      }))
+
+      t.same(await read('all'), seen, `${i}: rows`)
+      const named = (field: string, name: string) => `, where: {${field}: {name: {_eq: "${name}"}}}`
+      for (const name of ['m3', 'm9', 'm11']) {
+        const having = (rows: readonly Row[]) => rows.some((row) => row['name'] === name)
+        t.same(
+          ids(await read('all', named('members', name))),
+          ids(seen.filter(({ members }) => having(members))),
+          `${i}: ${name}`,
+        )
+        t.same(
+          ids(await read('all', named('best', name))),
+          ids(seen.filter(({ best }) => best && having([best]))),
+          `${i}: best ${name}`,
+        )
+      }
+      const sorted = await graphql(
+        server,
+        '{ team(order_by: [{members_aggregate: {count: desc}}, {id: asc}]) { id } }',
+        { role: 'all' },
+      )
+      t.same(
+        ids(sorted.data.team),
+        ids(seen.toSorted((x, y) => y.members.length - x.members.length || x.id - y.id)),
+        `${i}: order`,
+      )
+
+      // Its own permission to select the one table or the other makes it a part of its own.
+      for (const [table, field, other] of [
+        ['team', 'team', 'member'],
+        ['member', 'member', 'team'],
+      ] as const) {
+        if (!set.some(([team, member]) => (other === 'team' ? team : member))) continue
+        await server.must('bulk', [select(table, 'all', field === 'member' ? ['name', 'score'] : [], {})])
+        const visible = new Set(ids((await graphql(server, '{ member { id } }', { role: 'all' })).data.member))
+        const own = await read('all')
+        t.same(
+          own?.map(({ id, members }) => ids(members as never).filter((each) => each % 4 !== id)),
+          own?.map(() => []),
+        )
+        t.same(
+          own?.flatMap(({ members }) => members).length,
+          [...visible].filter((each) => ids(own).includes(each % 4)).length,
+          `${i}: own ${table}`,
+        )
+        await server.must('bulk', [{ type: 'drop_select_permission', args: { table, role: 'all' } }])
+      }
+      await server.must('bulk', [
+        inherit('all'),
+        inherit('ab'),
+        ...set.flatMap(([team, member], n) => [
+          ...(team ? [{ type: 'drop_select_permission', args: { table: 'team', role: given[n] } }] : []),
+          ...(member ? [{ type: 'drop_select_permission', args: { table: 'member', role: given[n] } }] : []),
+        ]),
+      ])
+    }
   },
   'inherit.related-writes': async (t, server) => {
     await magazine(server)
