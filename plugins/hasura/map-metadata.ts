@@ -30,6 +30,7 @@ const LISTS: Readonly<Record<string, string>> = {
 export function mapMetadata(given: JsonObject, only?: string, anonymous?: string): Mapped {
   const report = new Report()
   const source = chosen(given, only, report)
+  mapNaming(source['customization'], report)
   const { tables, functions, inheriting } = mapRoles(given, source, anonymous, report)
   const metadata: Metadata = {
     tables: tables.map((table) => mapTable(table, report)),
@@ -39,7 +40,6 @@ export function mapMetadata(given: JsonObject, only?: string, anonymous?: string
   }
   denyConflicts(metadata.tables, inheriting, report)
   for (const [key, value] of Object.entries(source)) leaveRest('source', key, value, SOURCE_KEYS, report)
-  mapNaming(source['customization'], report)
   for (const [key, value] of Object.entries(given)) leaveTop(key, value, report)
   mapRequests(given, metadata, report)
   noteRoles(metadata, report)
@@ -273,17 +273,14 @@ function mapFunction(given: Json, report: Report): JsonObject {
   const entry = isObject(given) && given['function'] !== undefined ? given : { function: given }
   const name = labelOf(entry['function'])
   const moved: JsonObject = { function: mapName(entry['function']), ...commentOf(entry) }
+  const { custom_root_fields: roots, ...others } = isObject(entry['configuration']) ? entry['configuration'] : {}
   const configuration: JsonObject = {}
-  for (const [key, value] of Object.entries(isObject(entry['configuration']) ? entry['configuration'] : {})) {
+  for (const [key, value] of Object.entries(others)) {
     if (isEmpty(value)) continue
     if (['session_argument', 'exposed_as', 'custom_name'].includes(key)) configuration[key] = value
-    else if (key === 'custom_root_fields' && isObject(value)) {
-      if (typeof value['function'] === 'string') configuration['custom_name'] = value['function']
-      if (typeof value['function_aggregate'] === 'string') {
-        report.leave('function', name, `its aggregate cannot be called ${value['function_aggregate']}`)
-      }
-    } else report.leave('function', name, `configuration.${key} has no equivalent`)
+    else report.leave('function', name, `configuration.${key} has no equivalent`)
   }
+  if (isObject(roots)) Object.assign(configuration, mapFunctionFields(roots, entry, others['custom_name'], report))
   moved['configuration'] = isEmpty(configuration) ? null : configuration
   const roles = objects(entry['permissions']).map((each) => textOf(each['role']))
   moved['permissions'] = roles.filter((role) => ROLE_NAME.test(role)).map((role) => ({ role }))
@@ -295,6 +292,32 @@ function mapFunction(given: Json, report: Report): JsonObject {
   } else report.graphql['inferFunctionPermissions'] = true
   if (configuration['session_argument'] !== undefined) noteSession('function', name, report)
   return moved
+}
+
+/**
+ * Returns the name of the root field. Hasura names each root field of a function, and the type of its arguments by
+ * `custom_name`; here one name is the beginning of all.
+ */
+function mapFunctionFields(
+  { function: field, function_aggregate: aggregate, ...rest }: JsonObject,
+  entry: JsonObject,
+  custom: Json | undefined,
+  report: Report,
+): JsonObject {
+  const name = labelOf(entry['function'])
+  const unit = typeof custom === 'string' ? custom : name.replace('.', '_')
+  const root = typeof field === 'string' ? field : unit
+  const suffix = report.graphql['namingConvention'] === undefined ? '_aggregate' : 'Aggregate'
+  if (typeof aggregate === 'string') {
+    if (aggregate !== root + suffix) report.leave('function', name, `its aggregate cannot be called ${aggregate}`)
+  } else if (root !== unit) {
+    report.note('function', name, `the name of its aggregate begins with ${root} instead of ${unit}`)
+  }
+  if (root !== unit) report.note('function', name, `the type of its args begins with ${root} instead of ${unit}`)
+  for (const [key, value] of Object.entries(rest)) {
+    if (!isEmpty(value)) report.leave('function', name, `configuration.custom_root_fields.${key} has no equivalent`)
+  }
+  return typeof field === 'string' ? { custom_name: field } : {}
 }
 
 const GRANT = 'grant roles with create_function_permission'

@@ -40,10 +40,15 @@ function keyOf(file: string): string {
   return name === 'allow_list' ? 'allowlist' : name
 }
 
-/** Exports of version 2 servers wrap the metadata: `{resource_version, metadata}`. */
+/**
+ * Returns the metadata of a file: as it is, in an export (`{resource_version, metadata}`), or in a request of
+ * `replace_metadata`, whose second version has it as `metadata` too.
+ */
 function bare(value: Json): JsonObject {
   if (!isObject(value)) throw new Error('expected an object: the metadata that Hasura exports')
-  return isObject(value['metadata']) && value['tables'] === undefined ? value['metadata'] : value
+  const { type, args, metadata, tables, sources } = value
+  if (type === 'replace_metadata' && isObject(args)) return bare(args)
+  return isObject(metadata) && tables === undefined && sources === undefined ? metadata : value
 }
 
 /** Finds the folder with the YAML files: this one, or the one that `config.yaml` names, or `metadata`. */

@@ -180,6 +180,13 @@ t.test('the older layouts, and a project that moves completely', async (t) => {
     'one.yaml': `functions: []\nremote_schemas: []\ntables:\n${tables}`,
     'wrapped.json': `{"resource_version": 3, "metadata": {"version": 3, "sources": [{"name": "default", "kind": "postgres",
       "tables": [{"table": "note", "select_permissions": [{"role": "user", "permission": {"columns": "*", "filter": {"id": 9223372036854775807}}}]}]}]}}`,
+    'replace.json': `{"type": "replace_metadata", "version": 2, "args": {"allow_inconsistent_metadata": true, "allow_warnings": true,
+      "metadata": {"version": 3, "sources": [{"name": "default", "kind": "postgres",
+        "tables": [{"table": "note", "select_permissions": [{"role": "user", "permission": {"columns": "*", "filter": {"id": 9223372036854775807}}}]}]}]}}}`,
+    'first.yaml': `type: replace_metadata\nargs:\n  version: 2\n  tables:\n  - table: n\n    delete_permissions:
+    - {role: r, permission: {filter: {id: 9223372036854775807}}}\n`,
+    'row.json': `{"id": 1, "resource_version": 7, "metadata": {"version": 2,
+      "tables": [{"table": "n", "delete_permissions": [{"role": "r", "permission": {"filter": {"id": 9223372036854775807}}}]}]}}`,
     'big.yaml':
       'tables:\n- table: n\n  delete_permissions:\n  - {role: r, permission: {filter: {id: 9223372036854775807}}}\n',
   })
@@ -194,7 +201,7 @@ t.test('the older layouts, and a project that moves completely', async (t) => {
     code: 2,
     err: /the file to read/,
   })
-  for (const file of ['wrapped.json', 'big.yaml']) {
+  for (const file of ['wrapped.json', 'big.yaml', 'replace.json', 'first.yaml', 'row.json']) {
     t.match(await run('import-hasura', file, '--force'), { code: 0 }, file)
     t.match(await readFile(join(folder, 'metadata.json'), 'utf8'), /"id": 9223372036854775807\n/)
   }
@@ -220,6 +227,7 @@ t.test('input that cannot be read', async (t) => {
     'broken.json': '{"tables": [',
     'text.yaml': 'hello\n',
     'other.yaml': 'services: {}\n',
+    'request.json': '{"type": "pg_track_table", "args": {"table": "note"}}',
     'empty/readme.md': '',
     'away/readme.md': '',
   })
@@ -239,6 +247,7 @@ t.test('input that cannot be read', async (t) => {
     ['broken.json', /broken\.json: /],
     ['text.yaml', /expected an object/],
     ['other.yaml', /expected metadata of Hasura/],
+    ['request.json', /expected metadata of Hasura/],
     ['empty', /contains no metadata/],
     ['away', /contains no metadata/],
     ['nowhere', /ENOENT/],

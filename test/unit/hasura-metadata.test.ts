@@ -261,6 +261,7 @@ t.test('relationships, names, computed fields and functions', async (t) => {
       'column app.note.body',
       'computed field app.note.size',
       'function search',
+      'function search',
       'function inferFunctionPermissions',
     ],
   )
@@ -269,6 +270,43 @@ t.test('relationships, names, computed fields and functions', async (t) => {
   const { report: other } = mapMetadata(changing)
   t.match(other.notes, [{ name: 'add', reason: /only admin may call it/ }])
   t.same(other.configuration, {})
+})
+
+t.test('the names of a function in GraphQL, and those that change', async (t) => {
+  const move = (configuration: object, customization = {}, of: Json = 'find') => {
+    const { metadata, report } = mapMetadata(source({ functions: [{ function: of, configuration }], customization }))
+    const about = ({ kind, name, reason }: { kind: string; name: string; reason?: string }) =>
+      kind === 'function' && name === 'find' ? reason : []
+    return [metadata.functions[0]?.['configuration'], report.left.flatMap(about), report.notes.flatMap(about)]
+  }
+  const roots = (of: object, more = {}) => ({ ...more, custom_root_fields: of })
+  const aggregate = 'the name of its aggregate begins with get instead of find'
+  const args = 'the type of its args begins with get instead of find'
+
+  t.same(move({ custom_name: 'get' }), [{ custom_name: 'get' }, [], []])
+  t.same(move({ custom_name: 'get', custom_root_fields: {} }), [{ custom_name: 'get' }, [], []])
+  t.same(move(roots({ function: 'find' })), [{ custom_name: 'find' }, [], []])
+  t.same(move(roots({ function: 'get' }, { custom_name: 'get' })), [{ custom_name: 'get' }, [], []])
+  t.same(move(roots({ function: 'get' })), [{ custom_name: 'get' }, [], [aggregate, args]])
+  t.same(move(roots({ function: 'get' }, { custom_name: 'find' })), [{ custom_name: 'get' }, [], [aggregate, args]])
+  t.same(move(roots({ function: 'get', function_aggregate: 'get_aggregate' })), [{ custom_name: 'get' }, [], [args]])
+  t.same(move(roots({ function_aggregate: 'find_aggregate' })), [null, [], []])
+  t.same(move(roots({ function_aggregate: 'count' }, { custom_name: 'get' })), [
+    { custom_name: 'get' },
+    ['its aggregate cannot be called count'],
+    [],
+  ])
+  const camel = { naming_convention: 'graphql-default' }
+  t.same(move(roots({ function_aggregate: 'findAggregate' }), camel), [null, [], []])
+  t.match(move(roots({ function_aggregate: 'find_aggregate' }), camel), [null, [/cannot be called find_aggregate/], []])
+  t.same(move(roots({ function: null, function_aggregate: null })), [null, [], []])
+  t.match(move(roots({ other: 'x' })), [null, ['configuration.custom_root_fields.other has no equivalent'], []])
+  t.match(move({ response: { type: 'table' } }), [null, ['configuration.response has no equivalent'], []])
+  t.same(move(roots({ function: 'app_find' }), {}, { schema: 'app', name: 'find' }), [
+    { custom_name: 'app_find' },
+    [],
+    [],
+  ])
 })
 
 t.test('everything without an equivalent is reported', async (t) => {
@@ -306,11 +344,11 @@ t.test('everything without an equivalent is reported', async (t) => {
   t.same(
     report.left.map(({ kind, name }) => `${kind}: ${name}`),
     [
+      'source: customization.root_fields',
       'event trigger: note.wrote',
       'remote relationship: note.weather',
       'table note: apollo_federation_config',
       'table note: unheard',
-      'source: customization.root_fields',
       'remote schema: github',
       'action: login',
       'custom type: Token',
