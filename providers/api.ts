@@ -76,8 +76,11 @@ export interface ApiAnswer {
   readonly detail: string
 }
 
-/** Returns whether a response other than 2xx rejects the message permanently. */
-type Refuses = (status: number, text: string, headers: OutboundAnswer['headers']) => boolean
+/**
+ * Returns whether a response other than 2xx rejects the message permanently. `limit`: because it exceeds a limit of the
+ * provider, so that another one may accept it. A status of 413 always means that.
+ */
+type Refuses = (status: number, text: string, headers: OutboundAnswer['headers']) => boolean | 'limit'
 
 /** @param refuses defaults to the statuses 400, 413 and 422 */
 export function createApi(
@@ -96,7 +99,10 @@ export function createApi(
       if (status >= 200 && status < 300)
         return { headers, text, json: tryParseJson(body), detail: shortLine(`${status} ${text}`) }
       const more = { response: `${status} ${text}`, retryAfter: retryAfterOf(answer) }
-      const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)
+      const refused = refuses(status, body, headers)
+      if (refused)
+        throw new SendError('refused', NOT_ACCEPTED, { ...more, limit: refused === 'limit' || status === 413 })
+      const outcome = outcomeOf(status)
       throw new SendError(outcome, outcome === 'unknown' ? NOT_CONFIRMED : NOT_ACCEPTED, more)
     },
     close: async () => outbound.close(),

@@ -293,17 +293,20 @@ export class SendError extends Error {
   readonly retryAfter?: number
   /** Recipients of a mail with another outcome than the error's, or with a response of their own. */
   readonly recipients?: readonly RecipientOutcome[]
+  /** Whether the provider refused the message for a limit of its own, such as a size. Another provider may accept it. */
+  readonly limit: boolean
 
   constructor(
     readonly outcome: Outcome,
     message: string,
-    { cause, response, unreadable = false, retryAfter, recipients }: SendDetails = {},
+    { cause, response, unreadable = false, retryAfter, recipients, limit = false }: SendDetails = {},
   ) {
     super(message, cause === undefined ? undefined : { cause })
     this.unreadable = unreadable
     this.response = response === undefined ? undefined : shortLine(response)
     this.retryAfter = retryAfter
     if (recipients !== undefined) this.recipients = recipients
+    this.limit = limit
   }
 }
 
@@ -313,6 +316,7 @@ interface SendDetails {
   readonly unreadable?: boolean
   readonly retryAfter?: number
   readonly recipients?: readonly RecipientOutcome[]
+  readonly limit?: boolean
 }
 
 const MOST = 200

@@ -139,6 +139,7 @@ export class Delivery {
       )
       const more = { cause: error, provider: name, called: true }
       const after = { ...row, recipients }
+      if (error.limit) continue
       const open = openRecipients(recipients, outcome === 'unknown' || (uncertain && outcome === 'retry'))
       if (open === undefined ? outcome === 'refused' : open.length === 0) {
         return (uncertain ? unknown : failed)(after, describeReplies(replies), more)
@@ -183,14 +184,15 @@ export class Delivery {
     const why = describeReplies(replies) || 'no provider is configured'
     const errors = replies.flatMap(({ reply }) => (reply.kind === 'failed' ? [reply.error] : []))
     const waits = replies.flatMap(({ reply }) => (reply.kind === 'skipped' ? [reply.seconds] : []))
+    const never = replies.length > 0 && replies.every(({ reply }) => isFinal(reply))
     const uncertain = row.unknown_for !== null
     const cause = errors.at(-1)
     const more = {
       cause,
+      ...(never ? { code: 'invalid_payload' } : {}),
       called: errors.length > 0,
       provider: uncertain ? row.provider : (replies.at(-1)?.name ?? null),
     }
-    const never = replies.length > 0 && waits.length === replies.length && waits.every((wait) => wait === Infinity)
     if (row.mode === 'sync' || never) return (uncertain ? unknown : failed)(row, why, more)
     if (!more.called) {
       const soonest = Math.min(...waits.filter((wait) => wait > 0 && wait < Infinity), MAX_PAUSE_SECONDS)
@@ -284,6 +286,10 @@ interface Unconfirmed {
   readonly name: string
   readonly reply: Exclude<ProviderReply, { readonly kind: 'sent' }>
 }
+/** Returns whether the provider can never send the message, though another one may. */
+const isFinal = (reply: Unconfirmed['reply']): boolean =>
+  reply.kind === 'skipped' ? reply.seconds === Infinity : reply.error.limit
+
 const describeReplies = (replies: readonly Unconfirmed[]): string =>
   replies.map(({ name, reply }) => `${name}: ${reply.kind === 'skipped' ? reply.why : reply.error.message}`).join('; ')
 

@@ -183,6 +183,7 @@ export class ProviderChain {
       // A provider that answers for single recipients works.
       if (error.outcome === 'refused' || (error.outcome === 'retry' && error.recipients?.length)) breaker.succeeded()
       else breaker.failed()
+      if (error.limit) return { kind: 'failed', error, recipients }
       const rest = { outcome: RECIPIENT_OUTCOMES[error.outcome], detail: error.response ?? error.message }
       const after = afterAttempt(recipients, uncertain, addressed, error.recipients ?? [], rest)
       return { kind: 'failed', error, recipients: after }

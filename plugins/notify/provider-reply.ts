@@ -51,7 +51,7 @@ export function readReceipt(returned: unknown, addressed: readonly string[]): Ch
 /** Checks what a provider threw. After any error except a `SendError`, the message may have been sent. */
 export function readError(thrown: unknown, addressed: readonly string[]): SendError {
   if (!(thrown instanceof SendError)) return new SendError('unknown', storable(messageOf(thrown)), { cause: thrown })
-  const { outcome, message, response, unreadable, retryAfter } = thrown
+  const { outcome, message, response, unreadable, retryAfter, limit } = thrown
   const recipients = readRecipients(thrown.recipients, addressed)
   const isReadable = OUTCOMES.includes(outcome) && recipients !== undefined
   return new SendError(isReadable ? outcome : 'unknown', storable(message), {
@@ -60,6 +60,7 @@ export function readError(thrown: unknown, addressed: readonly string[]): SendEr
     response,
     retryAfter: typeof retryAfter === 'number' && retryAfter > 0 ? retryAfter : undefined,
     recipients,
+    limit: isReadable && outcome === 'refused' && limit === true,
   })
 }
 

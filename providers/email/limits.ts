@@ -20,10 +20,8 @@ const MEGABYTE = 1024 * 1024
 export const limited =
   (limits: Limits) =>
   (mail: Mail | TemplateMail): string | undefined => {
-    const { attachments = [], text = '', html = '' } = { text: undefined, html: undefined, ...mail }
-    const bodies = [text, html].map((body) => Buffer.byteLength(body))
-    const files = attachments.map(({ content }) => Math.ceil(content.length / 3) * 4)
-    const size = [...bodies, ...files].reduce((sum, each) => sum + each, 0)
+    const { attachments = [] } = mail
+    const { bodies, files, size } = sizesOf(mail)
     const { recipients, megabytes, bodyMegabytes = megabytes } = limits
     if (recipientsOf(mail).length > recipients) return `it takes at most ${recipients} recipients`
     if (Math.max(...bodies) > bodyMegabytes * MEGABYTE) return `it takes a text or HTML of at most ${bodyMegabytes} MB`
@@ -33,6 +31,14 @@ export const limited =
     const refused = extensions.find((extension) => limits.refusedExtensions?.includes(extension))
     return refused === undefined ? undefined : `it takes no attachment of the type .${refused}`
   }
+
+/** Returns the sizes of a mail's text and HTML and of its attachments in base64, and their sum, in bytes. */
+export function sizesOf(mail: Mail | TemplateMail) {
+  const { attachments = [], text = '', html = '' } = { text: undefined, html: undefined, ...mail }
+  const bodies = [text, html].map((body) => Buffer.byteLength(body))
+  const files = attachments.map(({ content }) => Math.ceil(content.length / 3) * 4)
+  return { bodies, files, size: [...bodies, ...files].reduce((sum, each) => sum + each, 0) }
+}
 
 /** Returns the bodies of a mail that are not empty. APIs refuse a mail without one, so an empty mail has a blank. */
 export function bodiesOf({ text, html }: Mail): { readonly text?: string; readonly html?: string } {

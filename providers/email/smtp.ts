@@ -2,6 +2,7 @@ import { defineProvider, SendError } from 'rowhouse'
 import { config, securityOf, type SmtpConfig } from './smtp/config.js'
 import type { Connection, ConnectionOptions, Progress } from './smtp/connection.js'
 import { isDisconnected, rejectedRecipients, sendError } from './smtp/failure.js'
+import { sizesOf } from './limits.js'
 import { compose, type Message } from './smtp/message.js'
 import { createPool } from './smtp/pool.js'
 
@@ -12,12 +13,15 @@ export default defineProvider({
   config,
   create(settings) {
     const pool = createPool(connectionOptions(settings), settings.connections)
+    /** As the server last announced it. */
+    let maxBytes: number | undefined
 
     /** Delivers a message. Retries on another connection when the server has closed a kept-alive one. */
     async function deliver(message: Message, progress: Progress, signal: AbortSignal): Promise<string> {
       for (;;) {
         const connection: Connection = await pool.acquire(signal)
         const reused = connection.sent > 0
+        maxBytes = connection.maxBytes
         try {
           return await connection.send(message, progress, signal)
         } catch (error) {
@@ -32,6 +36,10 @@ export default defineProvider({
       server: { address: settings.host, port: settings.port },
       domains: settings.domains,
       sendsToSome: true,
+      problemWith: (mail) =>
+        maxBytes !== undefined && sizesOf(mail).size > maxBytes
+          ? `it takes a mail of at most ${maxBytes} bytes`
+          : undefined,
       async send(mail, signal) {
         const progress: Progress = { started: false, complete: false, rejected: [] }
         try {

@@ -72,16 +72,20 @@ const REFUSED = new Set([
   21421, // not a number
   21602, // no body
   21604, // no "To"
-  21605, // body too long
   21610, // the recipient has unsubscribed
   21614, // "To" is not a mobile number
-  21617, // body too long
   21619, // no body
   21635, // "To" is a landline
 ])
 
+/** Error codes for a body that is too long. */
+const TOO_LONG = new Set([21605, 21617])
+
 /** Returns whether an error response rejects the message permanently. */
-const isRefused = (text: string): boolean => REFUSED.has(Number(valueAt(tryParseJson(text), 'code')))
+function isRefused(text: string): boolean | 'limit' {
+  const code = Number(valueAt(tryParseJson(text), 'code'))
+  return TOO_LONG.has(code) ? 'limit' : REFUSED.has(code)
+}
 
 /** Kinds by final status. All other statuses precede one of these. */
 const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {

@@ -191,6 +191,7 @@ t.test('vonage', async (t) => {
         api.fault = { kind: 'answer', answer: vonage.failed(status, `because, ${SECRET}`) }
         const { error, ...tried } = await attempt(t, provider)
         t.same(tried, { outcome }, `status ${status}`)
+        t.equal(error.limit, status === '12')
         t.equal(error.message, `Vonage answered with status ${status}`)
         t.match(error.response, /because, \*\*\*/)
       }
@@ -403,6 +404,7 @@ t.test('twilio', async (t) => {
       [400, 21604, 'refused'],
       [400, 21610, 'refused'],
       [400, 21614, 'refused'],
+      [400, 21605, 'refused'],
       [400, 21617, 'refused'],
       [400, 21635, 'refused'],
       [400, 21408, 'retry'],
@@ -421,6 +423,7 @@ t.test('twilio', async (t) => {
       api.fault = { kind: 'answer', answer: twilio.failed(status, code, `because, ${SECRET}`) }
       const { error } = await attempt(t, provider)
       t.equal(error.outcome, outcome, `${status}, ${code}`)
+      t.equal(error.limit, code === 21605 || code === 21617)
       t.match(error.response, new RegExp(`^${status} .*${code}.*\\*\\*\\*`))
     }
     api.fault = { kind: 'answer', answer: { status: 400, body: 'Bad Request' } }
@@ -720,7 +723,7 @@ t.test('http', async (t) => {
     for (const [status, expected] of Object.entries({ 400: 'refused', 413: 'refused', 422: 'refused', 404: 'retry' })) {
       plain.fault = { kind: 'answer', answer: { status: Number(status), body: `no, ${SECRET}` } }
       const { error } = await attempt(t, usual)
-      t.match(error, { outcome: expected, response: `${status} no, ***` })
+      t.match(error, { outcome: expected, response: `${status} no, ***`, limit: status === '413' })
     }
   })
 

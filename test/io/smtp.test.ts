@@ -328,6 +328,51 @@ t.test('connections are kept, as many as configured, and one that the server clo
   t.equal(new Set(sink.received.map(({ bytes }) => /Message-ID: (.*)/.exec(bytes.toString())?.[1])).size, 224)
 })
 
+t.test('a mail larger than the server announces is refused before it leaves', async (t) => {
+  const sink = await startSink(t, { size: 20_000 })
+  const provider = await sender(t, { port: sink.port, ...starttls })
+  const sized = (bytes: number) =>
+    mail({
+      id: '00000000-0000-4000-8000-000000000000',
+      text: 'a'.repeat(70).concat('\r\n').repeat(bytes).slice(0, bytes),
+    })
+  const tooLarge = {
+    name: 'SendError',
+    outcome: 'refused',
+    limit: true,
+    message: /has \d+ bytes, and the server takes at most 20000$/,
+  }
+
+  t.equal(provider.problemWith?.(sized(50_000)), undefined, 'nothing is known before')
+  await t.rejects(provider.send(sized(19_900), soon()), tooLarge, 'with its headers it is larger')
+  t.match(provider.problemWith?.(sized(20_001)), 'at most 20000 bytes')
+  const file = (bytes: number) => [{ filename: 'a', contentType: 'a/b', content: Buffer.alloc(bytes) }]
+  t.match(provider.problemWith?.(mail({ attachments: file(15_100) })), 'at most 20000 bytes', 'files count in base64')
+  t.equal(provider.problemWith?.(mail({ attachments: file(14_000) })), undefined)
+  const header = 19_900 - ((await lengthOf(sized(19_000))) - 19_000)
+  // The largest that fits, and one byte more.
+  await provider.send(sized(header + 100), soon())
+  await t.rejects(provider.send(sized(header + 101), soon()), tooLarge)
+  await provider.send(mail(), soon())
+
+  t.same(
+    sink.received.map(({ bytes }) => bytes.length > 19_990),
+    [false, true, false],
+  )
+  t.equal(sink.connections, 1, 'the connection is kept')
+  for (const size of [0, undefined]) {
+    const other = await startSink(t, size === undefined ? { hideSize: true } : { size })
+    const without = await sender(t, { port: other.port, ...starttls })
+    await without.send(mail({ attachments: file(100_000) }), soon())
+    t.equal(without.problemWith?.(mail({ attachments: file(1_000_000) })), undefined)
+  }
+
+  async function lengthOf(one: Mail): Promise<number> {
+    await provider.send(one, soon())
+    return sink.received.at(-1)!.bytes.length
+  }
+})
+
 t.test('a wrong password is not shown, and sends nothing', async (t) => {
   const sink = await startSink(t, { onAuth: ({ password }, _session, done) => done(new Error(`is it ${password}?`)) })
   const provider = await sender(t, { port: sink.port, ...starttls, password: 'top secret' })

@@ -55,6 +55,8 @@ const PROMISES = {
   'recipients.duplicates': 'no address occurs twice in to, cc and bcc of a mail',
   'failover.next': 'a message goes to the next provider when the default one does not accept it',
   'failover.refused': 'a message that a provider refuses goes to no other',
+  'failover.limit':
+    'a message beyond a limit of one provider goes to the next, and has failed with 400 without another',
   'failover.never': 'a message that no provider can ever send has failed immediately',
   'state.providers': 'an admin sees the providers in their order, what they can do, and for how long one is skipped',
   'state.metrics': 'metrics count attempts by their result, and the messages of the outbox that were not sent',
@@ -774,6 +776,40 @@ const CASES: Record<keyof typeof PROMISES, Case<NotifyServer>> = {
     server.email.answers.push(sendError('refused', 'no'))
     t.match(await server.send('email', MAIL), { status: 500, body: { state: 'failed', detail: 'first: no' } })
     t.same(server.second.handed, [])
+  },
+  'failover.limit': async (t, server) => {
+    const large = (outcome: 'refused' | 'retry' = 'refused') =>
+      sendError(outcome, 'too large', { response: '552 too large', limit: true })
+    server.email.answers.push(large())
+    t.match(await server.send('email', MAIL), { status: 200, body: { id: /^second-/ } })
+    server.email.answers.push(large())
+    const id = await queue(server)
+    await becomes(server, id, 'sent')
+    t.match(await stateOf(server, id), { provider: 'second', attempts: 1, error: null })
+    server.email.answers.push(large())
+    server.second.answers.push(large())
+    const { status, body } = await server.send('email', MAIL)
+    t.match(
+      [status, body],
+      [400, { code: 'invalid_payload', state: 'failed', message: 'first: too large; second: too large' }],
+    )
+    server.email.answers.push(large())
+    server.second.answers.push(large())
+    const lost = await queue(server)
+    await becomes(server, lost, 'failed')
+    t.match(await stateOf(server, lost), {
+      attempts: 1,
+      error: 'first: too large; second: too large',
+      detail: '552 too large',
+    })
+    // One provider may take it later.
+    server.email.answers.push(large())
+    server.second.answers.push(retry())
+    const later = await queue(server)
+    await becomes(server, later, 'sent')
+    t.match(await stateOf(server, later), { provider: 'first', attempts: 2 })
+    server.sms.answers.push(large())
+    t.match(await server.send('sms', SMS), { status: 400, body: { code: 'invalid_payload', state: 'failed' } })
   },
   'failover.never': async (t, server) => {
     server.email.handed.length = server.second.handed.length = 0

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import SMTPConnection, { type Options } from 'nodemailer/lib/smtp-connection'
+import { SendError } from 'rowhouse'
 import type { Message } from './message.js'
 
 export interface ConnectionOptions {
@@ -11,10 +12,13 @@ export interface ConnectionOptions {
 export interface Connection {
   /** Number of emails sent on it. */
   readonly sent: number
+  /** Maximum size of an email in bytes that the server announced (RFC 1870). */
+  readonly maxBytes: number | undefined
   /** Whether it can send another email, as far as known. */
   readonly open: boolean
   /**
    * @returns the last reply of the server
+   * @throws SendError for an email larger than `maxBytes`
    * @throws the error of nodemailer, or the reason of `signal`; the connection is then closed
    */
   send(message: Message, progress: Progress, signal: AbortSignal): Promise<string>
@@ -54,11 +58,13 @@ const QUIT_MS = 1_000
 export async function open({ smtp: options, user }: ConnectionOptions, signal: AbortSignal): Promise<Connection> {
   const smtp = new SMTPConnection(options)
   let sent = 0
+  let maxBytes: number | undefined
   // Each step has its own listener. An error in between ends the connection, which `destroyed` shows.
   smtp.on('error', () => {})
 
   try {
     await step<void>(smtp, signal, (done) => smtp.connect(done))
+    maxBytes = announcedSize(smtp.lastServerResponse)
     if (user) {
       if (!smtp.allowsAuth) throw new Error('the server does not support AUTH')
       await step(smtp, signal, (done) => smtp.login({ ...user }, done))
@@ -72,10 +78,15 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
     get sent() {
       return sent
     },
+    maxBytes,
     get open() {
       return !smtp.destroyed
     },
     async send({ from, to, bytes }, progress, signal) {
+      if (maxBytes !== undefined && bytes.length > maxBytes) {
+        const size = `the mail has ${bytes.length} bytes, and the server takes at most ${maxBytes}`
+        throw new SendError('refused', size, { limit: true })
+      }
       // nodemailer adds its errors about recipients to this object, also when the mail fails later.
       const envelope: Envelope = { from, to: [...to], size: bytes.length }
       try {
@@ -106,6 +117,12 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
       })
     },
   }
+}
+
+/** Returns the size that the server announced in its reply to EHLO. 0 means no limit. */
+function announcedSize(reply: string | false): number | undefined {
+  const size = Number(/^250[ -]SIZE[ \t]+(\d+)/im.exec(reply || '')?.[1] ?? 0)
+  return size > 0 ? size : undefined
 }
 
 /** Creates a stream that nodemailer reads only when the server is ready for the message. */

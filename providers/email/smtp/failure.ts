@@ -32,8 +32,12 @@ export function sendError(error: unknown, progress: Progress): SendError {
   if (reply === undefined) return new SendError(outcome, smtp.message.trim(), { cause: smtp, recipients })
   const what = REJECTED[smtp.command ?? ''] ?? REJECTED[smtp.command?.split(' ')[0] ?? ''] ?? 'the command'
   const unreadable = smtp.responseCode === undefined
-  return new SendError(outcome, `the server did not accept ${what}`, { response: reply, unreadable, recipients })
+  const limit = outcome === 'refused' && TOO_LARGE.test(reply)
+  return new SendError(outcome, `the server did not accept ${what}`, { response: reply, unreadable, recipients, limit })
 }
+
+/** The mail is larger than the server accepts (RFC 1870, 3463). 552 is also for a mailbox that is full. */
+const TOO_LARGE = /^(?:552(?![ -]5\.2\.)|5\d\d[ -]5\.3\.4\b)/
 
 /** Returns the outcomes of the recipients that the server rejected. */
 export const rejectedRecipients = (rejected: readonly Rejected[]): readonly RecipientOutcome[] =>
@@ -48,14 +52,13 @@ const isPermanent = (code: number): boolean => code !== 552 && concernsMail(code
 
 /** Returns whether the connection ended before any of the email was sent, so that it can be sent on another one. */
 export function isDisconnected(error: unknown, { started }: Progress): boolean {
-  if (started || !(error instanceof Error)) return false
+  if (started || !(error instanceof Error) || error instanceof SendError) return false
   const { response, responseCode } = error as SmtpError
   return response === undefined || responseCode === 421
 }
 
 function outcomeOf(error: SmtpError, { started, rejected }: Progress): Outcome {
   const { code, command, responseCode = 0 } = error
-  if (code === 'EMESSAGE' && command === 'MAIL FROM') return 'refused'
   if (started) {
     if (code !== 'EMESSAGE' || responseCode === 421 || responseCode < 400 || responseCode > 599) return 'unknown'
     return responseCode >= 500 ? 'refused' : 'retry'

@@ -16,6 +16,7 @@ const SENT = '0'
  * too long (12). Others concern rate, account or sender.
  */
 const REFUSED = new Set(['2', '3', '6', '7', '12', '33'])
+const TOO_LONG = '12'
 
 /**
  * @param messages of the response, as parsed by the package
@@ -30,7 +31,9 @@ export function receiptOf(messages: unknown, text: string): Receipt {
   if (first !== undefined) {
     const what = failed.length === parts.length ? '' : ` for ${failed.length} of ${parts.length} parts`
     const message = `Vonage answered with status ${String(first.status)}${what}`
-    throw new SendError(outcomeOf(failed, parts), message, { response: text })
+    const outcome = outcomeOf(failed, parts)
+    const limit = outcome === 'refused' && failed.every(({ status }) => status === TOO_LONG)
+    throw new SendError(outcome, message, { response: text, limit })
   }
   const { messageId, remainingBalance } = parts[0]!
   if (typeof messageId !== 'string' || messageId === '') throw unreadable(text)
