@@ -1,10 +1,11 @@
+import { MessageChannel, type Transferable } from 'node:worker_threads'
 import { Piscina } from 'piscina'
 import { ServiceError, serviceError } from '../errors.js'
 import type { Json, JsonLimits, Rows } from '../json/parse.js'
 import { LONG } from '../json/rows.js'
 import { keepBound, type RowsColumns } from '../sql/bind-rows.js'
 import { Turns } from './turns.js'
-import { received, type Sent, sentRows } from './sent.js'
+import { received, receivedLists, sentRows } from './sent.js'
 import type { LongAnswer, LongTask } from './worker.js'
 
 /** Time after which an idle worker ends, in milliseconds. */
@@ -38,8 +39,10 @@ function openPool(): Piscina<LongTask, LongAnswer> {
   return opened
 }
 
+type Done = Extract<LongAnswer, { readonly value: unknown }>
+
 /** Runs a task in the worker, one at a time, in turns between callers. */
-async function run(task: LongTask, { caller, signal }: Client, transferList: ArrayBuffer[] = []): Promise<Sent> {
+async function run(task: LongTask, { caller, signal }: Client, transferList: Transferable[] = []): Promise<Done> {
   const done = await turns.take(caller, signal)
   pool ??= openPool()
   const answer = await pool
@@ -48,7 +51,7 @@ async function run(task: LongTask, { caller, signal }: Client, transferList: Arr
       throw serviceError('too-busy', 'the body could not be read', '$', { cause, retryAfter: 1 })
     })
     .finally(done)
-  if ('value' in answer) return answer.value
+  if ('value' in answer) return answer
   const { status, code, message, path } = answer.refused
   throw new ServiceError(status, code, message, path)
 }
@@ -67,10 +70,16 @@ export async function parseInWorker(
   // The memory of a small chunk is shared with others.
   const isOwn = body.byteOffset === 0 && body.length > LONG
   const bytes = isOwn ? (body as Uint8Array<ArrayBuffer>) : Uint8Array.from(body)
-  return received(await run({ bytes, limits, rowsAt }, client, [bytes.buffer]))
+  const { port1: own, port2: port } = new MessageChannel()
+  try {
+    const { value, lists } = await run({ bytes, limits, rowsAt, port }, client, [bytes.buffer, port])
+    return received(value, await receivedLists(lists, own))
+  } finally {
+    own.close()
+  }
 }
 
 /** Binds long rows in the worker, where `bindRows` has to read them, so that `bind` finds their text. */
 export async function bindInWorker(rows: Rows, columns: RowsColumns, client: Client): Promise<void> {
-  keepBound(rows, columns, (await run({ rows: sentRows(rows), columns }, client)) as string)
+  keepBound(rows, columns, (await run({ rows: sentRows(rows), columns }, client)).value as string)
 }

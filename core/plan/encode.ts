@@ -129,16 +129,24 @@ export function encodeArray(values: readonly Json[], type: SqlType, path: string
   if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
   if (element.kind === 'row' && values.some(isObject)) return stringifyJson(readable([...values], type, path))
   const nests = !type.list && element.kind !== 'json' && element.kind !== 'jsonb'
-  let text = '{'
+  const texts: string[] = []
+  let parts: string[] = []
   for (let i = 0; i < values.length; i++) {
+    if (parts.length === MANY) {
+      texts.push(parts.join(','))
+      parts = []
+    }
     const value = values[i] as Json
-    if (i > 0) text += ','
-    if (value === null) text += 'NULL'
-    else if (nests && Array.isArray(value)) text += encodeArray(value, type, at(path, i))
-    else text += plainElement(value, element) ?? quoted(encode(value, element, at(path, i)))
+    if (value === null) parts.push('NULL')
+    else if (nests && Array.isArray(value)) parts.push(encodeArray(value, type, at(path, i)))
+    else parts.push(plainElement(value, element) ?? quoted(encode(value, element, at(path, i))))
   }
-  return `${text}}`
+  const rest = parts.join(',')
+  return texts.length === 0 ? `{${rest}}` : `{${texts.join(',')},${rest}}`
 }
+
+/** Elements that are joined at once. A text that grows by each of a million would leave a million pieces to collect. */
+const MANY = 1000
 
 /** Encodes common elements without computing a path, because a list of a million is bound on the main thread. */
 function plainElement(value: Json, type: SqlType): string | undefined {

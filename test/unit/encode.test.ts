@@ -49,3 +49,13 @@ t.test('an element that does not fit is named by its place', async (t) => {
   for (const [kind, json, path] of cases)
     t.throws(() => encode(parseJson(json), list(kind), '$.a'), { code: 'parse-failed', path }, json)
 })
+
+t.test('a list of any length is one text', (t) => {
+  const type = list('int4')
+  for (const length of [0, 1, 2, 999, 1000, 1001, 2000, 2001]) {
+    const values = Array.from({ length }, (_, i) => (i % 7 === 3 ? null : i))
+    const expected = `{${values.map((each) => each ?? 'NULL').join(',')}}`
+    t.equal(encode(values, type, '$'), expected, `${length}`)
+  }
+  t.end()
+})

@@ -36,6 +36,42 @@ t.test('a body that is parsed in a worker has the same value', async (t) => {
   t.equal(Object.getPrototypeOf(other?.a), Object.getPrototypeOf(one?.a), 'objects inherit nothing')
 })
 
+t.test('long lists arrive in pieces, wherever they are, and other work runs between these', async (t) => {
+  const all = { ...limits, maxValues: 1_000_000 }
+  const list = (length: number, each: (i: number) => string) =>
+    `[${Array.from({ length }, (_, i) => each(i)).join(',')}]`
+  const kinds = [String, (i: number) => `${i}.50`, (i: number) => `"x${i}"`, (i: number) => (i % 2 ? 'null' : 'true')]
+  const mixed = list(30_000, (i) => (kinds[i % 4] as (i: number) => string)(i))
+  for (const [text, pieces] of [
+    [list(9_999, String), 0],
+    [list(10_000, String), 1],
+    [list(20_000, String), 2],
+    [list(100_001, String), 11],
+    [`{"a":${mixed},"2":[],"b":{"c":[1,${mixed}]},"1":${mixed}}`, 9],
+    [list(15_000, (i) => `[${i},${i}.10]`), 4],
+    [list(100, (i) => `{"b":${i},"1":${list(500, String)}}`), 5],
+    // The long one within a long one travels in pieces.
+    [`[${mixed},${list(12_000, String).slice(1)}`, 3],
+  ] as const) {
+    let turns = 0
+    let isDone = false
+    const count = async (): Promise<void> => {
+      while (!isDone) {
+        await nextRound()
+        turns++
+      }
+    }
+    const counting = count()
+    const value = await parseInWorker(Buffer.from(text), all, ROWS, client)
+    isDone = true
+    await counting
+
+    t.ok(isDeepStrictEqual(value, parseJson(text, all, ROWS)), `${text.slice(0, 30)}: the same value`)
+    t.equal(stringifyJson(value), text, 'the same order of keys')
+    t.ok(turns > pieces, `${turns} turns`)
+  }
+})
+
 t.test('a body that is refused in a worker has the same error', async (t) => {
   for (const text of [
     '[1,',
