@@ -1,7 +1,7 @@
-import { isGeo } from '../ir.js'
+import { isGeo, type SqlType } from '../ir.js'
 import pg from 'pg'
 import { ServiceError, serviceError, unavailable } from '../errors.js'
-import type { Param, Statement } from '../sql/bind.js'
+import { isListOfArrays, type Param, type Statement } from '../sql/bind.js'
 import { messageFor, NEUTRAL, type Reader } from './disclosure.js'
 import { DATA, describe, isConnectionError, meaningOf, noConnection } from './sqlstates.js'
 
@@ -93,14 +93,22 @@ const isGiven = (param: Param | undefined): param is Given =>
 function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
   const param = unreadable(error, params)
   if (param) return param.path
-  return isOfPostgis(error) ? pathOfGeometry(params) : '$.args'
+  if (isOfPostgis(error)) return pathOfThose(params, (type) => isGeo(type.element ?? type))
+  return UNREADABLE.has(error.code ?? '') ? pathOfThose(params, isReadLate) : '$.args'
 }
 
-/** Returns the path of an invalid geometry. PostGIS does not name it: returns the only one, or the path of all. */
-function pathOfGeometry(params: readonly Param[]): string {
+/** SQLSTATEs of a text that is no value of a type: invalid, a date that is invalid, and one that is out of range. */
+const UNREADABLE: ReadonlySet<string> = new Set(['22P02', '22007', '22008'])
+
+/** Returns whether the statement reads a value of a type from a text, so that PostgreSQL does not name the parameter. */
+const isReadLate = (type: SqlType): boolean =>
+  isListOfArrays(type) || type.kind === 'row' || type.element?.kind === 'row'
+
+/** Returns the path of the only value of such a type, or the path of all. */
+function pathOfThose(params: readonly Param[], isOne: (type: SqlType) => boolean): string {
   const paths = params.flatMap((param) => {
-    if (param.kind === 'rows') return param.columns.some(({ type }) => isGeo(type)) ? ['$.args.objects'] : []
-    return isGiven(param) && isGeo(param.type.element ?? param.type) ? [param.path] : []
+    if (param.kind === 'rows') return param.columns.some(({ type }) => isOne(type)) ? ['$.args.objects'] : []
+    return isGiven(param) && isOne(param.type) ? [param.path] : []
   })
   const [path = '$.args'] = paths
   return paths.length > 1 ? '$.args' : path

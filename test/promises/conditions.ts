@@ -83,7 +83,8 @@ create table thing (
 );
 create table typed (
   id int primary key, bag ext.hstore, path ltree, span int4range, spans int4multirange, net inet, block cidr,
-  mood mood, uid uuid, day date, at timestamptz, bytes bytea, home place, spot point, note xml, code varchar(9), words tsvector, body text
+  mood mood, uid uuid, day date, at timestamptz, bytes bytea, home place, spot point, note xml, code varchar(9), words tsvector, body text,
+  days date[]
 );
 create table noted (id int primary key);
 insert into kind values (1, 'small', 2), (2, 'large', null), (3, 'none', 1);
@@ -174,6 +175,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     wrong('thing', { name: 5 }, '.name', /expecting a string, but found a number/, 'parse-failed'),
     wrong('thing', { flag: 'maybe' }, '.flag', /invalid input syntax/, 'postgres-error'),
     wrong('thing', { kind: 1 }, '.kind', /./),
+    wrong('typed', { days: { $in: [['2024-01-01'], ['nope']] } }, '.days.$in', /type date: "nope"/, 'postgres-error'),
+    wrong('typed', { days: { $nin: ['{nope}'] } }, '.days.$nin', /type date: "nope"/, 'postgres-error'),
+    wrong('typed', { home: { $eq: { no: 'y' } } }, '.home.$eq', /type integer: "y"/, 'postgres-error'),
+    wrong(
+      'typed',
+      { home: { $in: [{ street: 'x' }, { no: 'y' }] } },
+      '.home.$in',
+      /type integer: "y"/,
+      'postgres-error',
+    ),
   ],
   'where.form': [
     wrong('thing', [], '', /./, 'parse-failed'),
