@@ -19,8 +19,8 @@ ENV NODE_ENV=production ROWHOUSE_HOST=0.0.0.0 ROWHOUSE_DATA_DIR=/var/lib/rowhous
 ENV MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072
 COPY --from=build /app /app
 # Plugins beside the configuration can import rowhouse by name.
-RUN chmod +x /app/build/core/cli.js \
-  && ln -s /app/build/core/cli.js /usr/local/bin/rowhouse \
+RUN chmod +x /app/dist/core/cli.js \
+  && ln -s /app/dist/core/cli.js /usr/local/bin/rowhouse \
   && mkdir -p /srv/rowhouse/node_modules \
   && ln -s /app /srv/rowhouse/node_modules/rowhouse \
   && install -d -o node -g node /var/lib/rowhouse

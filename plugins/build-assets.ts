@@ -1,13 +1,14 @@
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants } from 'node:zlib'
 import { build, type BuildOptions, type PluginBuild } from 'esbuild'
+import { licencesOf } from './build-licences.js'
 
 /**
- * Files of npm packages for pages, by the folder that serves them. They go to `build/` with their licences, compressed
+ * Files of npm packages for pages, by the folder that serves them. They go to `dist/` with their licences, compressed
  * like all that `bundle` writes: that takes a tenth off the package that users install.
  */
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
@@ -16,9 +17,6 @@ const ASSETS: Readonly<Record<string, readonly string[]>> = {
 
 /** A twelfth of the time that the best quality takes, for a tenth more bytes; `slim-build` compresses again for the package. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
-
-/** The folder of a package in a path: the last one, with its scope. */
-const PACKAGE = /^.*node_modules\/(@[^/]+\/)?[^/]+/
 
 /** Packages of which GraphiQL needs little: `graphql/page/stand-ins` has that. */
 const UNUSED = /^(entities|framer-motion|@tanstack\/react-virtual|vscode-languageserver-types)$/
@@ -39,14 +37,13 @@ for (const name of ['page.css', 'page.js']) {
   const target = fileURLToPath(new URL(`./template/page/assets/${name}`, import.meta.url))
   copyFileSync(sourceOf(`template/page/${name}`), target)
 }
-copyFileSync(sourceOf('../core/http/tokens.css'), fileURLToPath(new URL('../core/http/tokens.css', import.meta.url)))
-
 await bundle('console', {
   entryPoints: { main: sourceOf('console/app/main.tsx'), panel: sourceOf('console/app/panel.ts') },
   splitting: true,
   chunkNames: '[name]-[hash]',
   jsx: 'automatic',
   jsxImportSource: 'preact',
+  alias: { 'rowhouse/sentence': sourceOf('query/review/rule-sentence.ts') },
   // Nothing here renders on a server, but preact-iso could.
   external: ['*/prerender.js'],
 })
@@ -55,9 +52,6 @@ await bundle('graphql/page', {
   define: { 'process.env.NODE_ENV': '"production"' },
   plugins: [{ name: 'stand-ins', setup: useStandIns }],
 })
-
-// `npx rowhouse` in a clone links to it once, and makes it executable then only; the compiler writes a new file without that.
-chmodSync(fileURLToPath(new URL('../core/cli.js', import.meta.url)), 0o755)
 
 /** Bundles our own programs for browsers, with the licences of the packages in them. */
 async function bundle(folder: string, options: BuildOptions): Promise<void> {
@@ -74,13 +68,7 @@ async function bundle(folder: string, options: BuildOptions): Promise<void> {
     ...options,
   })
   await Promise.all(outputFiles!.map(({ path, contents }) => writeCompressed(path, contents)))
-  const homes = new Set(Object.keys(metafile!.inputs).flatMap((file) => PACKAGE.exec(file)?.[0] ?? []))
-  const licences = [...homes].sort().map((home) => {
-    const file = readdirSync(home).find((name) => /^licen[cs]e/i.test(name))
-    const text = file === undefined ? 'See the package for its licence.\n' : readFileSync(join(home, file), 'utf8')
-    return `${home.replace(/^.*node_modules\//, '')}\n\n${text}`
-  })
-  writeFileSync(join(outdir, 'LICENSES.txt'), licences.join(`\n${'-'.repeat(80)}\n\n`))
+  writeFileSync(join(outdir, 'LICENSES.txt'), licencesOf(metafile!))
 }
 
 /** GraphiQL is a fifth smaller without what it does not use of its packages. `graphql` is there once, as modules. */

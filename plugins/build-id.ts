@@ -3,13 +3,13 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /**
- * Writes `build/core/build-id`: a hash of all modules of the build, so that two builds of one version can be told apart.
- * The same sources have the same one on every machine. The end of `npm run build` runs this.
+ * Writes `dist/core/build-id`: a hash of all modules of the program, so that two builds of one version can be told apart.
+ * The same sources have the same one on every machine. `build-server` runs this last.
  */
 const root = fileURLToPath(new URL('../', import.meta.url))
 const hash = createHash('sha256')
 const isModule = (name: string): boolean => name.endsWith('.js') && !/[\\/]assets[\\/]/.test(name)
-for (const folder of ['core', 'plugins', 'providers']) {
+for (const folder of ['chunks', 'core', 'plugins', 'providers']) {
   const names = readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' }).filter(isModule)
   for (const name of names.sort()) {
     hash

@@ -1,28 +1,22 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
-import { transformSync } from 'esbuild'
 
 /** Pages are most of the package. */
 const BEST = { params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 24 } }
 
 /**
- * Makes `build/` of this folder small; `npm pack` runs it. Compresses pages as far as possible, and removes the comments of
- * JavaScript, modules that have only types, and declarations that no entry point of the package refers to. Other
- * declarations keep their comments, which editors show.
+ * Makes `dist/` of this folder small; `npm pack` runs it. Compresses pages as far as possible, and removes declarations that
+ * no entry point of the package refers to. Other declarations keep their comments, which editors show.
  */
 const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly exports: Record<string, string> }
 const needed = new Set<string>()
 for (const entry of Object.values(exports)) follow(declarationOf(entry))
 
-for (const name of readdirSync('build', { recursive: true, encoding: 'utf8' })) {
-  const file = join('build', name)
+for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
+  const file = join('dist', name)
   if (name.endsWith('.br')) writeFileSync(file, brotliCompressSync(brotliDecompressSync(readFileSync(file)), BEST))
   if (name.endsWith('.d.ts') && !needed.has(file)) rmSync(file)
-  if (!name.endsWith('.js')) continue
-  const { code } = transformSync(readFileSync(file, 'utf8'), { charset: 'utf8', legalComments: 'none' })
-  if (code === 'export {};\n') rmSync(file)
-  else writeFileSync(file, code)
 }
 
 /** Adds a declaration, and all that it refers to, to those that are needed. */

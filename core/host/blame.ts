@@ -36,7 +36,7 @@ export function pluginToBlame(error: unknown, origins: readonly Origin[]): strin
 }
 
 /** Rowhouse's own folders, compiled or not. A plugin may lie beside them, in a clone. */
-const OWN_FOLDERS = ['build', 'core', 'plugins', 'providers', 'test'].map((name) =>
+const OWN_FOLDERS = ['build', 'dist', 'core', 'plugins', 'providers', 'test'].map((name) =>
   fileURLToPath(new URL(`../../../${name}/`, import.meta.url)),
 )
 

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { startServer } from '../../core/host/server.js'
 import { freshDatabase } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
+import { serverProcess } from '../kit/server-process.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -94,7 +94,8 @@ t.test(
     await stranger(folder, 'pigeon', PIGEON)
     await symlink(root, join(folder, 'node_modules/rowhouse'))
     const config = {
-      plugins: { greeter: { use: '@acme/greeter' }, counter: { use: '@acme/counter', from: 41 } },
+      http: { metrics: 'open' },
+      plugins: { filestore: false, greeter: { use: '@acme/greeter' }, counter: { use: '@acme/counter', from: 41 } },
       providers: { sms: { default: 'pigeon', pigeon: { use: '@acme/pigeon', loft: 'roof' } } },
     }
     await write(folder, 'rowhouse.config.json', JSON.stringify(config))
@@ -103,17 +104,7 @@ t.test(
     for (const name of ['counter', 'greeter', 'pigeon']) await installPacked(folder, name)
     const database = await freshDatabase(t)
 
-    const server = await startServer({
-      builtins: { plugins: {}, providers: {} },
-      env: {},
-      cwd: folder,
-      overrides: {
-        database: { url: database.url },
-        http: { host: '127.0.0.1', port: 0, metrics: 'open' },
-        log: { level: 'fatal' },
-      },
-    })
-    t.teardown(() => server.close())
+    const server = await serverProcess(t, database.url, { args: ['--config', join(folder, 'rowhouse.config.json')] })
 
     const greeting = await fetch(`${server.url}/v1/greet/you`)
     t.same(await greeting.json(), { greeting: 'Hello, you', n: 42, sent: 'roof-5550100' })

@@ -81,9 +81,16 @@ function plant(patch: string): () => void {
     })
     write(compiledOf(path), code)
   }
+  bundle()
   return () => {
     for (const [path, text] of before) write(path, text)
   }
+}
+
+/** Tests that start processes start the program. It is made of the sources. */
+function bundle(): void {
+  const { status, stderr } = spawnSync(process.execPath, ['build.mjs', 'program'], { cwd: copy, encoding: 'utf8' })
+  if (status !== 0) throw new Error(`the copy cannot be built: ${stderr}`)
 }
 
 function compiledOf(path: string): string {

@@ -23,7 +23,7 @@ t.test('every test of the embedded database passes as an ordinary user too', asy
   let checkout = CHECKOUT
   if ((await run(NOBODY, '/usr/bin/test', '-r', join(CHECKOUT, 'package.json'))).code !== 0) {
     checkout = join(folder, 'checkout')
-    for (const part of ['package.json', 'build', 'node_modules']) {
+    for (const part of ['package.json', 'build', 'dist', 'node_modules']) {
       await cp(join(CHECKOUT, part), join(checkout, part), { recursive: true, verbatimSymlinks: true })
     }
   }

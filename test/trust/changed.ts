@@ -34,6 +34,7 @@ export async function changedPackage(name: string, piece: RegExp, to: string, te
   await cp(fileURLToPath(new URL('../../../package.json', import.meta.url)), join(root, 'package.json'))
   for (const folder of ['core', 'plugins', 'providers'])
     await cp(built(folder), join(root, 'build', folder), { recursive: true })
+  await cp(built('package.json'), join(root, 'build/package.json'))
   await cp(built('test'), join(root, 'build/test'), { recursive: true, filter: (path) => !path.includes('planted-') })
   await writeFile(join(root, 'build', name), source)
   return { file: join(root, 'build', test), remove: () => rm(root, { recursive: true }) }

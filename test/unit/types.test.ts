@@ -6,8 +6,8 @@ import { patience } from '../kit/patience.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const folder = `${root}test/types`
-/** Below the build, so that `rowhouse` is this package. */
-const examples = `${root}build/examples`
+/** Below the program, so that `rowhouse` is this package. */
+const examples = `${root}dist/examples`
 const compiler = `${root}node_modules/typescript/bin/tsc`
 
 t.test('plugins and providers that break their contract do not compile, and those that keep it do', async (t) => {

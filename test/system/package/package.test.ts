@@ -5,10 +5,10 @@ import { existsSync, readdirSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import tap, { type Test } from 'tap'
-import type { builtins } from '../../../core/cli/builtins.js'
-import type { loadServer } from '../../../core/host/server.js'
+import { builtins } from '../../../core/cli/builtins.js'
+import { loadServer } from '../../../core/host/server.js'
 import { freshDatabase } from '../../kit/database.js'
 import { ADMIN_SECRET } from '../../kit/server.js'
 import { packages } from '../packages.js'
@@ -121,9 +121,6 @@ tap.test('the examples of the READMEs compile in a strict project, are valid, an
     join(app, 'node_modules/@acme/rowhouse-guestbook/index.js'),
     await readFile(join(app, 'guestbook.js'), 'utf8'),
   )
-  const module = (path: string) => import(pathToFileURL(join(installed, 'build/core', path)).href)
-  const host = (await module('host/server.js')) as { readonly loadServer: typeof loadServer }
-  const cli = (await module('cli/builtins.js')) as { readonly builtins: typeof builtins }
   const configurations = examples.filter(isConfiguration)
   t.ok(configurations.length >= 20, `${configurations.length} configurations`)
   for (const [i, example] of configurations.entries()) {
@@ -131,7 +128,7 @@ tap.test('the examples of the READMEs compile in a strict project, are valid, an
     const text = asConfiguration(example)
     await writeFile(file, text)
     const env = Object.fromEntries([...text.matchAll(/\$env: '(\w+)'/g)].map(([, name = '']) => [name, valueOf(name)]))
-    const loaded = host.loadServer({ file, cwd: app, env, builtins: cli.builtins() })
+    const loaded = loadServer({ file, cwd: app, env, builtins: builtins() })
     const warnings = await loaded.then(
       ({ loaded }) => loaded.warnings,
       (error: Error) => [error.message],

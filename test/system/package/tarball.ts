@@ -6,7 +6,7 @@ import { run } from './commands.js'
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
 
-/** Packs a slim `build/` into a folder, as `prepack` does, but in a copy: the folder `package`. Returns the path of the tarball. */
+/** Packs a slim `dist/` into a folder, as `prepack` does, but in a copy: the folder `package`. Returns the path of the tarball. */
 export async function pack(folder: string): Promise<string> {
   const npm = async (cwd: string): Promise<string> => {
     const { out } = await done(run(cwd, ['npm', 'pack', '--ignore-scripts', '--pack-destination', folder, '--json']))
@@ -24,8 +24,8 @@ export function nodesOf(tools: string): ReadonlyMap<string, string> {
 }
 
 /**
- * Installs the tarball into a new folder as for production, and puts the compiled tests in it: the files that they import are
- * those of the tarball, and use the dependencies that npm installed for it.
+ * Installs the tarball into a new folder as for production, and puts the compiled modules and tests in it: they start the
+ * program of the tarball, and use the dependencies that npm installed for it.
  * @returns the folder of the installed package
  */
 export async function installWithTests(folder: string): Promise<string> {
@@ -34,10 +34,7 @@ export async function installWithTests(folder: string): Promise<string> {
   await done(run(app, ['npm', 'init', '-y']))
   await done(run(app, ['npm', 'install', '--omit=optional', '--no-audit', '--no-fund', tarball]))
   const installed = join(app, 'node_modules/rowhouse')
-  await cp(join(ROOT, 'build/test'), join(installed, 'build/test'), { recursive: true })
-  // The example that the package leaves out.
-  const example = 'build/plugins/stitch/example'
-  await cp(join(ROOT, example), join(installed, example), { recursive: true })
+  await cp(join(ROOT, 'build'), join(installed, 'build'), { recursive: true })
   for (const name of await testPackages()) {
     const place = join(app, 'node_modules', name)
     if (existsSync(place) || !existsSync(join(ROOT, 'node_modules', name))) continue
