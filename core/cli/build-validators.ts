@@ -5,11 +5,13 @@ import { BUILT, holderOf, keyOf } from '../host/validate.js'
 import { sections } from '../host/server.js'
 import { newAjv } from '../json/ajv.js'
 import type { Schema } from '../json/schema.js'
+import type { Plugin } from '../host/plugin.js'
 import { builtins } from './builtins.js'
+import { LIST, type ListedCommand } from './listed-commands.js'
 
 /**
  * Writes validators of the schemas of the core, and of the built-in plugins and providers, as a module. They only accept or
- * reject, so that they are small. `npm run build` runs this.
+ * reject, so that they are small. Also lists the commands of those plugins. `npm run build` runs this.
  */
 const { plugins, optional, providers } = builtins({ sample: true })
 const modules = [plugins, optional ?? {}, ...Object.values(providers)].flatMap((each) => Object.values(each))
@@ -36,6 +38,20 @@ const LENGTH = 'require("ajv/dist/runtime/ucs2length").default'
 const code = standalone.default(ajv, Object.fromEntries(names)).replaceAll(LENGTH, '((text) => [...text].length)')
 if (code.includes('require(')) throw new Error('the validators ask for a module of Ajv')
 writeFileSync(BUILT, code)
+
+const commands = Object.entries({ ...plugins, ...optional }).map(
+  async ([plugin, { href }]): Promise<ListedCommand[]> => {
+    const { default: loaded } = (await import(href)) as { readonly default: Plugin }
+    return (loaded.commands ?? []).map(({ name, summary, standalone = false }) => ({
+      plugin,
+      name,
+      summary,
+      standalone,
+      default: standalone || Object.hasOwn(plugins, plugin),
+    }))
+  },
+)
+writeFileSync(LIST, JSON.stringify((await Promise.all(commands)).flat()))
 
 /** Leaves out the descriptions of settings. */
 function withoutWords(schema: object): object {

@@ -5,6 +5,7 @@ import { messageOf } from '../errors.js'
 import type { PluginCommand } from '../host/plugin.js'
 import { version } from '../host/version.js'
 import type { COMMAND_NAMES } from './builtins.js'
+import { hasOwnPlugins, listedCommands } from './listed-commands.js'
 import type { Invocation, Terminal } from './invocation.js'
 
 type Options = NonNullable<ParseArgsConfig['options']>
@@ -245,12 +246,16 @@ async function ofPlugin(name: string, args: readonly string[], terminal: Termina
 
 /** Returns the summary of each command by name: first those of the core, then those of plugins. */
 async function summaries(args: readonly string[], terminal: Terminal): Promise<Readonly<Record<string, string>>> {
-  const { optionsOf, pluginCommands } = await import('./plugin-command.js')
-  const others = (await pluginCommands(optionsOf(args, terminal))).map(
-    ({ command }) => [command.name, command.summary] as const,
-  )
+  const others = (await othersOf(args, terminal)).map(({ name, summary }) => [name, summary] as const)
   const own = Object.entries(COMMANDS).map(([name, { summary }]) => [name, summary] as const)
   return { ...Object.fromEntries(own), ...Object.fromEntries(others), ...Object.fromEntries(own) }
+}
+
+/** Imports plugins only if a configuration may add some. */
+async function othersOf(args: readonly string[], terminal: Terminal) {
+  if (!hasOwnPlugins(args, terminal)) return listedCommands().filter((command) => command.default)
+  const { optionsOf, pluginCommands } = await import('./plugin-command.js')
+  return pluginCommands(optionsOf(args, terminal))
 }
 
 async function overview(args: readonly string[], terminal: Terminal): Promise<string> {

@@ -15,6 +15,7 @@ import { commandDatabase, connectTo } from './command-database.js'
 import { adminSecretFor } from './admin-secret.js'
 import { builtins, readSections, source } from './builtins.js'
 import type { ConfigSource, Invocation } from './invocation.js'
+import { listedCommands } from './listed-commands.js'
 import { runningServer, temporaryServer } from './temporary-server.js'
 
 /** A command of a plugin, and the function that runs it. */
@@ -32,9 +33,12 @@ type Options = Omit<ServerOptions, 'log' | 'address' | 'progress'>
  * Returns the commands of the loaded plugins and all standalone commands. If the configuration is invalid, returns
  * those of the built-in plugins.
  */
-export async function pluginCommands(options: CommandOptions): Promise<readonly FoundCommand[]> {
-  const all = await builtinCommands(options.builtins.optional ?? {}, notLoaded)
-  return [...(await configuredCommands(options)), ...all.filter(({ command }) => command.standalone)]
+export async function pluginCommands(
+  options: CommandOptions,
+): Promise<readonly Pick<PluginCommand, 'name' | 'summary'>[]> {
+  const { optional = {} } = options.builtins
+  const tools = listedCommands().filter(({ plugin, standalone }) => standalone && Object.hasOwn(optional, plugin))
+  return [...(await configuredCommands(options)).map(({ command }) => command), ...tools]
 }
 
 async function configuredCommands(options: CommandOptions): Promise<readonly FoundCommand[]> {
@@ -50,12 +54,14 @@ async function configuredCommands(options: CommandOptions): Promise<readonly Fou
  * Finds a command, even of a plugin that the configuration does not load; running that one fails with an explanation.
  */
 export async function findPluginCommand(name: string, options: CommandOptions): Promise<FoundCommand | undefined> {
-  const { plugins, optional } = options.builtins
+  const { plugins, optional = {} } = options.builtins
   const isIt = ({ command }: FoundCommand) => command.name === name
-  const tool = (await builtinCommands(optional ?? {}, notLoaded)).find(isIt)
-  if (tool?.command.standalone) return tool
-  const found = (await configuredCommands(options)).find(isIt)
-  return found ?? (await builtinCommands({ ...plugins, ...optional }, notLoaded)).find(isIt)
+  const listed = listedCommands().filter((command) => command.name === name)
+  const all = Object.entries({ ...plugins, ...optional })
+  const urls = Object.fromEntries(all.filter(([key]) => listed.some(({ plugin }) => plugin === key)))
+  const isTool = listed.some(({ plugin, standalone }) => standalone && Object.hasOwn(optional, plugin))
+  const found = isTool ? undefined : (await configuredCommands(options)).find(isIt)
+  return found ?? (await builtinCommands(urls, notLoaded)).find(isIt)
 }
 
 async function notLoaded(plugin: string, name: string): Promise<never> {

@@ -207,7 +207,6 @@ export async function startLoaded(
     shared.stage = 'started'
     const addresses = isWorker && !options.address ? [] : await front.listen()
     await store?.data.start()
-    metrics.addProcess()
 
     if ((siblings.number ?? 1) === 1) log.info(facts, 'started')
     for (const address of addresses) log.info(address, 'listening')

@@ -3,7 +3,7 @@ import type * as Library from 'prom-client'
 import { alone, type Siblings } from '../processes/siblings.js'
 import { createDurations, type Durations } from './timing.js'
 
-/** Imports parts of the library, because the whole loads ten times as many files. Process metrics can wait. */
+/** Imports parts of the library, because the whole loads ten times as many files. */
 const require = createRequire(import.meta.url)
 export const Counter = require('prom-client/lib/counter.js') as typeof Library.Counter
 const Gauge = require('prom-client/lib/gauge.js') as typeof Library.Gauge
@@ -48,13 +48,19 @@ export interface Metrics {
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   /** @param buckets upper bounds in seconds */
   durations(name: string, help: string, labels: readonly string[], buckets: readonly number[]): Durations
-  /** Adds the standard process metrics: memory, CPU time, event loop. */
-  addProcess(): void
 }
 
 export function createMetrics(siblings: Siblings = alone()): Metrics {
   const registry = new Registry()
-  siblings.answer('metrics', () => registry.getMetricsAsJSON())
+  let isComplete = false
+  /** Adds memory, CPU time and the event loop of the process on first use, because their library loads slowly. */
+  const complete = (): Library.Registry => {
+    if (!isComplete)
+      (require('prom-client/lib/defaultMetrics.js') as typeof Library.collectDefaultMetrics)({ register: registry })
+    isComplete = true
+    return registry
+  }
+  siblings.answer('metrics', () => complete().getMetricsAsJSON())
   const named = (name: string, help: string, labels: readonly string[]) => ({
     name: `rowhouse_${name}`,
     help,
@@ -64,7 +70,7 @@ export function createMetrics(siblings: Siblings = alone()): Metrics {
   return {
     registry,
     async scrape() {
-      if (siblings.count === 1) return registry.metrics()
+      if (siblings.count === 1) return complete().metrics()
       return aggregate((await siblings.ask('metrics')) as object[]).metrics()
     },
     counter: (name, help, labels = []) =>
@@ -77,10 +83,6 @@ export function createMetrics(siblings: Siblings = alone()): Metrics {
       const metric = createDurations(`rowhouse_${name}`, help, labels, buckets)
       registry.registerMetric(metric as unknown as Library.Metric)
       return metric
-    },
-    addProcess() {
-      const collect = require('prom-client/lib/defaultMetrics.js') as typeof Library.collectDefaultMetrics
-      collect({ register: registry })
     },
   }
 }

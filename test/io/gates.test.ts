@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { Piscina } from 'piscina'
 import t, { type Test } from 'tap'
 import { freshDatabase, rowsOf } from '../kit/database.js'
+import { newFolder, run } from '../kit/program.js'
 import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET, type TestServer, testServer } from '../kit/server.js'
 import { serverProcess } from '../kit/server-process.js'
@@ -152,8 +153,9 @@ t.test('a start loads nothing that the first request can do without', async (t) 
     'aws4fetch',
     '@vonage/auth',
     '@aws-sdk/client-s3',
+    '@opentelemetry/api',
   ]
-  const later = ['piscina', '@opentelemetry/api']
+  const later = ['piscina']
   t.same(
     [...never, ...later].filter((name) => listening.includes(name)),
     [],
@@ -166,6 +168,20 @@ t.test('a start loads nothing that the first request can do without', async (t) 
     [...later, 'prom-client'].filter((name) => !end.includes(name)),
     [],
     'it would have been seen',
+  )
+})
+
+t.test('the list of commands loads no package', async (t) => {
+  const folder = await newFolder(t)
+  const report = join(folder, 'packages.json')
+  const noting = `--import=data:text/javascript,${encodeURIComponent(notingLoads(report))}`
+
+  t.match(await run(folder, ['--help'], { NODE_OPTIONS: noting }), { code: 0, out: /\n {2}track / })
+
+  const { end } = JSON.parse(readFileSync(report, 'utf8')) as Record<'end', string[]>
+  t.same(
+    end.filter((name) => !/^(node|file|data):/.test(name)),
+    [],
   )
 })
 

@@ -50,7 +50,6 @@ export async function httpApp(
   })
   const log = createLogger({ level: 'info', destination })
   const metrics = createMetrics()
-  metrics.addProcess()
   const app = createApp({
     fast: true,
     config,
