@@ -36,6 +36,7 @@ if (!onlyProgram) finishModules()
 /** Runs the programs that build, which are TypeScript as well. */
 async function makeProgram() {
   if (steps.length === 0) return
+  console.error(`building ${steps.map(({ what }) => what).join(' and ')}`)
   const entryPoints = steps.map(({ program }) => `${program}.ts`)
   await build({
     entryPoints,

@@ -43,6 +43,7 @@ const STOP_MS = 40_000
 export async function startChild(
   program:
     | 'rowhouse'
+    | 'command'
     | 'koa'
     | 'node-http'
     | 'postgraphile'

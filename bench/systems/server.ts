@@ -52,6 +52,8 @@ export interface More {
   readonly smtp?: Readonly<Record<string, string>>
   /** The folder of another build's compiled files. */
   readonly build?: string | undefined
+  /** With `command`, it is what `rowhouse start` starts, with all plugins that it loads by default. */
+  readonly program?: 'rowhouse' | 'command'
   /** More of its configuration, as variables of the environment. */
   readonly env?: Readonly<Record<string, string>>
 }
@@ -60,7 +62,7 @@ export interface More {
 export async function startServerChild(
   databaseUrl: string,
   probe: object = NOTHING_MUCH,
-  { files, smtp = {}, build, env: more = {} }: More = {},
+  { files, smtp = {}, build, program = 'rowhouse', env: more = {} }: More = {},
 ): Promise<BenchServer> {
   const env = {
     DATABASE_URL: databaseUrl,
@@ -73,7 +75,7 @@ export async function startServerChild(
     ...(build === undefined ? {} : { BUILD: build }),
     ...more,
   }
-  const child = await startChild('rowhouse', env, queryPost(probe, byAdmin))
+  const child = await startChild(program, env, queryPost(probe, byAdmin))
   const schema = async () => {
     const response = await fetch(`http://127.0.0.1:${child.port}/v1alpha1/graphql/schema`, { headers: byAdmin })
     if (response.status !== 200) throw new Error(`the schema is answered ${response.status}`)
