@@ -96,7 +96,7 @@ function resolveOwn({ onLoad, onResolve }: PluginBuild): void {
 function placed({ path }: OnLoadArgs) {
   const text = readFileSync(path, 'utf8')
   if (!text.includes('import.meta.url')) return undefined
-  const module = `../${path.slice(ROOT.length).replace(/\.ts$/, '.js')}`
+  const module = `../${path.slice(ROOT.length).replaceAll('\\', '/').replace(/\.ts$/, '.js')}`
   const contents = `${text.replaceAll('import.meta.url', `new URL('${module}', place).href`)}\nimport { place } from '${PLACE}'\n`
   return { loader: 'ts' as const, contents }
 }
