@@ -133,15 +133,10 @@ export class Plans {
     return made
   }
 
-  async prepared(
-    snapshot: Snapshot,
-    task: Preparation,
-    caller: string | undefined,
-    patient: boolean,
-  ): Promise<unknown> {
+  prepared(snapshot: Snapshot, task: Preparation, caller: string | undefined, patient: boolean): Promise<unknown> {
     const key = JSON.stringify([task.role, task.planner, task.shape])
     const known = snapshot.prepared.get(key)
-    if (known !== undefined) return known
+    if (known !== undefined) return Promise.resolve(known)
     const prepare = async () => {
       this.chargeNewQuery(caller, key.length)
       return this.work(snapshot, task, patient)

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Compiled, Task } from '../compile/compile.js'
 import type { DatabaseConfig } from '../db/config.js'
 import { isPooled } from '../db/database.js'
@@ -13,6 +14,7 @@ import { answerRequest, type RequestSteps } from '../request.js'
 import { answerLimit, permissionRole, type Session } from '../session.js'
 import { bind, type Param } from '../sql/bind.js'
 import { mustRead } from '../sql/bind-rows.js'
+import { encodeLongArray, LONG_ARRAY } from '../plan/encode.js'
 import type { Form } from '../sql/emit.js'
 import type { CallerLimits } from './caller-limits.js'
 import type { Data, Request } from './data.js'
@@ -117,7 +119,7 @@ export function createRunner(parts: Parts): Runner {
       compiled(snapshotOf(call), request, call, isFree ? undefined : call.session.caller, form),
     checkPrice: ({ price }, { values }, call) => checkPrice(limits, price, values, counts.of, call),
     bindLong({ statements }, { values }, call) {
-      if (!values.some((each) => each instanceof Rows && each.source.length > LONG)) return undefined
+      if (!values.some(isLong)) return undefined
       return bindLong(
         statements.flatMap(({ params }) => params),
         values,
@@ -194,9 +196,9 @@ export function createRunner(parts: Parts): Runner {
         throw inRows(error, values)
       }
     },
-    async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
+    prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
       const task = { planner, shape, role: permissionRole(call.session), form: 'prepare' as const }
-      return (await plans.prepared(snapshotOf(call), task, call.session.caller, patient)) as T
+      return plans.prepared(snapshotOf(call), task, call.session.caller, patient) as Promise<T>
     },
     check: async (request, call) => {
       await compiled(snapshotOf(call), request, call)
@@ -221,12 +223,19 @@ function textOf(answer: Answer): string {
   return answer.kind === 'text' ? answer.text : answer.bytes.toString()
 }
 
-/** Binds long rows in a worker, so that `bind` finds their text. */
+const isLong = (value: Json): boolean =>
+  value instanceof Rows ? value.source.length > LONG : Array.isArray(value) && value.length > LONG_ARRAY
+
+/** Binds long rows in a worker, and long arrays with other work in between, so that `bind` finds their text. */
 async function bindLong(params: readonly Param[], values: readonly Json[], { session, signal }: Call): Promise<void> {
   const { bindInWorker } = await import('../long/pool.js')
   for (const param of params) {
-    const rows = param.kind === 'rows' ? values[param.slot] : undefined
-    if (param.kind !== 'rows' || !(rows instanceof Rows) || rows.source.length <= LONG) continue
-    if (mustRead(rows, param.columns)) await bindInWorker(rows, param.columns, { caller: session.caller, signal })
+    const value = param.kind === 'rows' || param.kind === 'value' ? values[param.slot] : undefined
+    if (value === undefined || !isLong(value)) continue
+    if (param.kind === 'value' && Array.isArray(value)) {
+      await encodeLongArray(value, param.type, param.path, nextTurn)
+    } else if (param.kind === 'rows' && value instanceof Rows && mustRead(value, param.columns)) {
+      await bindInWorker(value, param.columns, { caller: session.caller, signal })
+    }
   }
 }

@@ -125,28 +125,58 @@ export const hasFields = ({ fields, element }: SqlType): boolean => (fields ?? e
 
 /** Encodes an array: `{"a",NULL,"b"}`. */
 export function encodeArray(values: readonly Json[], type: SqlType, path: string): string {
-  const element = type.element
+  const { element } = type
   if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
   if (element.kind === 'row' && values.some(isObject)) return stringifyJson(readable([...values], type, path))
-  const nests = !type.list && element.kind !== 'json' && element.kind !== 'jsonb'
+  const known = values.length > LONG_ARRAY ? encoded.get(values) : undefined
+  if (known?.type === type) return known.text
   const texts: string[] = []
-  let parts: string[] = []
-  for (let i = 0; i < values.length; i++) {
-    if (parts.length === MANY) {
-      texts.push(parts.join(','))
-      parts = []
-    }
+  for (let from = 0; from < values.length; from += PIECE) texts.push(encodePiece(values, from, type, element, path))
+  return `{${texts.join(',')}}`
+}
+
+/** Arrays with more elements are encoded while other work goes on. */
+export const LONG_ARRAY = 10_000
+
+/**
+ * Encodes an array piece by piece, so that `encode` finds its text.
+ * @param pause waits while other work goes on
+ */
+export async function encodeLongArray(
+  values: readonly Json[],
+  type: SqlType,
+  path: string,
+  pause: () => Promise<void>,
+): Promise<void> {
+  const { kind, element } = type
+  if (kind !== 'array' || !element || element.kind === 'row') return
+  const texts: string[] = []
+  for (let from = 0; from < values.length; from += PIECE) {
+    texts.push(encodePiece(values, from, type, element, path))
+    if (texts.length % TOGETHER === 0) await pause()
+  }
+  encoded.set(values, { type, text: `{${texts.join(',')}}` })
+}
+
+/** Texts of long arrays. */
+const encoded = new WeakMap<readonly Json[], { readonly type: SqlType; readonly text: string }>()
+/** Elements that are joined at once. A text that grows by each of a million would leave a million pieces to collect. */
+const PIECE = 1000
+/** Pieces between which no other work runs. */
+const TOGETHER = 5
+
+function encodePiece(values: readonly Json[], from: number, type: SqlType, element: SqlType, path: string): string {
+  const nests = !type.list && element.kind !== 'json' && element.kind !== 'jsonb'
+  const parts: string[] = []
+  const end = Math.min(from + PIECE, values.length)
+  for (let i = from; i < end; i++) {
     const value = values[i] as Json
     if (value === null) parts.push('NULL')
     else if (nests && Array.isArray(value)) parts.push(encodeArray(value, type, at(path, i)))
     else parts.push(plainElement(value, element) ?? quoted(encode(value, element, at(path, i))))
   }
-  const rest = parts.join(',')
-  return texts.length === 0 ? `{${rest}}` : `{${texts.join(',')},${rest}}`
+  return parts.join(',')
 }
-
-/** Elements that are joined at once. A text that grows by each of a million would leave a million pieces to collect. */
-const MANY = 1000
 
 /** Encodes common elements without computing a path, because a list of a million is bound on the main thread. */
 function plainElement(value: Json, type: SqlType): string | undefined {

@@ -1,6 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { parseJson } from '../../core/json/parse.js'
-import { encode } from '../../core/plan/encode.js'
+import { encode, encodeLongArray } from '../../core/plan/encode.js'
 import type { SqlType, TypeKind } from '../../core/ir.js'
 
 const scalar = (kind: TypeKind): SqlType => ({ schema: 'pg_catalog', name: kind, kind }) as SqlType
@@ -58,4 +59,22 @@ t.test('a list of any length is one text', (t) => {
     t.equal(encode(values, type, '$'), expected, `${length}`)
   }
   t.end()
+})
+
+t.test('a long list leaves the event loop to others, and is encoded once', async (t) => {
+  const type = list('text')
+  const values = Array.from({ length: 25_000 }, (_, i) => (i % 7 === 3 ? null : `a "${i}"`))
+  const expected = encode([...values], type, '$')
+  let turns = 0
+  const count = () => void (turns++, (timer = setImmediate(count)))
+  let timer = setImmediate(count)
+
+  await encodeLongArray(values, type, '$', nextTurn)
+
+  clearImmediate(timer)
+  t.ok(turns >= 4, 'other work ran in between', { turns })
+  values[0] = 'changed'
+  t.equal(encode(values, type, '$'), expected, 'the text is kept')
+  const refused = await encodeLongArray([...values, 1], type, '$.a', nextTurn).catch((error: unknown) => error)
+  t.match(refused, { code: 'parse-failed', path: '$.a[25000]' })
 })

@@ -188,7 +188,7 @@ t.test('what is asked of a geometry wrongly is refused, with its path', async (t
       'boolean',
     ],
     [{ at: { $cast: 'geography' } }, '$cast', 'expecting an object'],
-    [{ at: { $cast: { geography: POINT } } }, '$cast.geography.type', 'Unknown operator'],
+    [{ at: { $cast: { geography: POINT } } }, '$cast.geography.type', 'unknown operator'],
     [{ at: { $cast: { geometry: {} } } }, '$cast.geometry', 'cannot be cast to "geometry"'],
     [{ id: { $cast: { geography: {} } } }, '$cast.geography', 'cannot be cast to "geography"'],
     [
