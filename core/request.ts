@@ -91,6 +91,7 @@ export function answerRequest(
   most?: number,
 ): Promise<Answer | undefined> {
   const run = (plan: Compiled) => runPlan(steps, plan, request, call, most)
+  // compile: core/data/plans.ts, core/compile
   const plan = compile(steps, request, call, formOf(call, most))
   return plan instanceof Promise ? plan.then(run) : run(plan)
 }
@@ -111,7 +112,7 @@ function runPlan(
   call: Call,
   most: number | undefined,
 ): Promise<Answer | undefined> {
-  steps.checkPrice(plan, request, call)
+  steps.checkPrice(plan, request, call) // cost: core/data/request-limits.ts
   if (plan.statements.length === 0) return Promise.resolve(undefined)
   const isJson = isOneText(call, most)
   const writes = plan.statements.length > 1
@@ -121,10 +122,11 @@ function runPlan(
   const isCell = writes || most === undefined || (isJson && Math.min(most, mostRows(plan, request.values)) <= FEW)
   const run = (): Promise<Answer> =>
     isCell ? runBound(steps, 'runCell', plan, request, call) : runMany(steps, plan, request, call, isJson)
-  const binding = steps.bindLong(plan, request, call)
+  const binding = steps.bindLong(plan, request, call) // bind: core/sql/bind.ts; core/long
   return binding ? timed(call.timing, 'bind', () => binding).then(run) : run()
 }
 
+/** Binds, and runs on a lane of `core/db`. */
 function runBound(
   steps: RequestSteps,
   how: 'runCell' | 'runRows',
