@@ -122,7 +122,7 @@ async function within<T>(
 ): Promise<T> {
   const own = new AbortController()
   const onAbort = () => own.abort(signal.reason)
-  const timer = setTimeout(() => own.abort(tooLong(session)), timeoutMs)
+  const timer = setTimeout(() => own.abort(tooLong(session)), timeoutMs).unref()
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
   try {

@@ -279,7 +279,7 @@ async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSi
   const stopped = new Promise<never>((_, reject) => (stop = reject))
   const onAbort = () => stop(signal.reason)
   const timer = setTimeout(() => stop(tooLong()), timeoutMs)
-  signal.throwIfAborted()
+  if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
   try {
     return await Promise.race([promise, stopped])

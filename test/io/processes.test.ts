@@ -130,10 +130,11 @@ t.test('several processes serve one port', async (t) => {
     )
     // Exists with `database.readUrls` only; see standbys.test.ts.
     samples.push('rowhouse_standby_lag_seconds', 'rowhouse_standby_usable')
-    for (const page of ['monitoring/dashboard.json', 'monitoring/alerts.yaml', 'README.md']) {
-      const named = await readFile(new URL(`../../../core/deploy/${page}`, import.meta.url), 'utf8')
+    const monitoring = 'deploy/monitoring'
+    for (const page of [`${monitoring}/dashboard.json`, `${monitoring}/alerts.yaml`, 'http/observability.md']) {
+      const named = await readFile(new URL(`../../../core/${page}`, import.meta.url), 'utf8')
       const names = named.match(/\b(rowhouse_|nodejs_|process_(resident|cpu|open))\w+/g) ?? []
-      t.ok(names.length > 5)
+      t.ok(names.length > 0, page)
       t.same(new Set(names.filter((name) => !samples.includes(name))), new Set(), page)
     }
   })

@@ -216,7 +216,7 @@ async function start(t: Test): Promise<Shared> {
         maxAnswerBytes: 19 * MIB,
         poolSize: 4,
         streamPoolSize: 3,
-        poolWaitMs: patience(300),
+        poolWaitMs: patience(1000),
         roleTimeoutMs: { anonymous: 150 },
         pipelines: 0,
       },
