@@ -1,10 +1,14 @@
 import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type pg from 'pg'
+import { setTimeout as sleep } from 'node:timers/promises'
 import tap from 'tap'
 import { packCsv } from '../../core/data/format.js'
 import { Blocks, WaitingRows, divertRows, openSocket, receiveRows } from '../../core/db/fast/rows.js'
+import type { Database } from '../../core/db/database.js'
+import type { Job } from '../../core/db/lane.js'
 import { packCells, rowOf } from '../../core/db/row-messages.js'
+import { plainSource, readRows } from '../../core/db/stream.js'
 import fc, { cases } from '../kit/property.js'
 
 tap.test('rows are told from other messages wherever their bytes are cut', (t) => {
@@ -155,6 +159,37 @@ function plainCell(text: string | null): string {
   if (text === null) return ''
   return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
+
+tap.test('behind a pooler, nothing is left of a client that leaves as it gets its connection', async (t) => {
+  const stray: unknown[] = []
+  const onStray = (error: unknown) => void stray.push(error)
+  process.on('unhandledRejection', onStray)
+  t.teardown(() => process.off('unhandledRejection', onStray))
+  const gone = new AbortController()
+  let fail!: (error: Error) => void
+  const client = {
+    query: () => new Promise((_, reject) => (fail = reject)),
+    // As pg does to what runs on a connection that ends.
+    release: () => fail(new Error('Connection terminated')),
+  }
+  const connect = async () => {
+    gone.abort(new Error('the client left'))
+    return client
+  }
+  const pool = { idleCount: 1, waitingCount: 0, breaker: { isOpen: false, failed() {} }, waited() {}, connect }
+  const job = { plan: { statements: [{}] }, values: [], execution: { timeoutMs: 20 }, call: { signal: gone.signal } }
+
+  await t.rejects(
+    readRows(
+      { config: { directUrl: 'postgresql://direct' } } as unknown as Database,
+      { pool, open: plainSource, place: {} } as unknown as Parameters<typeof readRows>[1],
+      job as unknown as Job,
+    ),
+    { message: 'the client left' },
+  )
+  await sleep(100)
+  t.strictSame(stray, [])
+})
 
 /** A connection whose rows are diverted. */
 function connection(maxBytes: number) {
