@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import { once } from 'node:events'
@@ -48,6 +50,7 @@ async function serve(t: Test, ...plugins: ReturnType<typeof plugin>[]) {
   t.teardown(() => app.close())
   const { port } = (await app.listen('127.0.0.1', 0)) as unknown as AddressInfo
   return {
+    app,
     port,
     lines,
     metrics,
@@ -158,4 +161,28 @@ t.test('requests sent behind others whose client has gone are counted out and lo
     )?.[1]
   await until('none is in flight', async () => (await inFlight()) === '0')
   await until('each has its line', () => server.lines.filter(({ route }) => route === '/wait').length === 4)
+})
+
+t.test('requests that arrive together keep the contexts in which they arrived', async (t) => {
+  const own = plugin()
+  const context = new AsyncLocalStorage<string>()
+  own.route('post', '/test/whose', async () => text(JSON.stringify(context.getStore())))
+  const { app } = await serve(t, own)
+  // As an agent that follows requests does, or the owner of a server.
+  const server = createServer((req, res) => context.run(String(req.headers['x-name']), () => app.callback(req, res)))
+  t.teardown(() => server.close())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  const names = ['one', 'two', 'three']
+  socket.write(
+    names
+      .map((name) => `POST /test/whose HTTP/1.1\r\nHost: x\r\nX-Name: ${name}\r\nContent-Length: 0\r\n\r\n`)
+      .join(''),
+  )
+  let received = ''
+  socket.on('data', (chunk) => (received += String(chunk)))
+  await until('all are answered', async () => names.every((_, i) => received.split('HTTP/1.1 200').length > i + 1))
+  t.strictSame(received.match(/"(one|two|three)"/g), ['"one"', '"two"', '"three"'])
 })

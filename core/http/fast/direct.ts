@@ -33,18 +33,6 @@ export function answerPastKoa(
 ): (req: IncomingMessage, res: ServerResponse, state: RequestState) => boolean {
   const find = directRoutes(options.plugins, options.core)
 
-  /** Requests whose bodies are read after this round of the event loop has received what arrived with the headers. */
-  let arrived: Arrival[] = []
-
-  function answerArrived(): void {
-    const all = arrived
-    arrived = []
-    for (const { direct, req, res, state } of all) {
-      if (state.span) state.span.run(() => answer(direct, req, res, state))
-      else answer(direct, req, res, state)
-    }
-  }
-
   /** Without `async`: each function that waits takes a kilobyte. */
   function answer(direct: Direct, req: IncomingMessage, res: ServerResponse, state: RequestState): void {
     const { plugin, route, handler } = direct.found
@@ -76,16 +64,10 @@ export function answerPastKoa(
     const direct = find(req)
     if (!direct) return false
     if (req.method === 'GET' || req.method === 'HEAD') answer(direct, req, res, state)
-    else if (arrived.push({ direct, req, res, state }) === 1) setImmediate(answerArrived)
+    // Its body is read after this round of the event loop has received what arrived with the headers.
+    else setImmediate(answer, direct, req, res, state)
     return true
   }
-}
-
-interface Arrival {
-  readonly direct: Direct
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-  readonly state: RequestState
 }
 
 /** A route of `host.route`. */
