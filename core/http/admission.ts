@@ -261,11 +261,12 @@ function fromAuthenticators(
     header: (name) => (name.startsWith('x-service-') && name !== 'x-service-role' ? undefined : headers.get(name)),
     cookie: (name) => headers.cookie(name),
   }
-  return after(
-    authenticator(credentials),
-    (found) =>
-      (found && admitted(found, headers, secretKeys)) ?? fromAuthenticators(headers, extra, secretKeys, from + 1),
-  )
+  const answer = authenticator(credentials)
+  // A plugin may have promises of its own kind.
+  return after(answer && 'then' in answer ? Promise.resolve(answer) : answer, (found) => {
+    if (found === undefined) throw new Error('an authenticator returned neither a session nor null')
+    return (found && admitted(found, headers, secretKeys)) ?? fromAuthenticators(headers, extra, secretKeys, from + 1)
+  })
 }
 
 /** Returns the session of an authenticator in the role that the request asks for, or null if its secret is not valid any more. */

@@ -691,6 +691,19 @@ t.test('authenticators of plugins', async (t) => {
     })
     t.ok(seen.every((value) => value === undefined))
   })
+  await t.test('may answer later, with promises of any kind, but have to answer', async (t) => {
+    const session = { role: 'robot', variables: new Map(), via: 'token' } as const
+    const answering = (answer: unknown) => serve(t, { adminSecret: ADMIN }, [() => answer as null])
+    // oxlint-disable-next-line unicorn/no-thenable
+    const later = { then: (use: (found: typeof session) => void) => use(session) }
+    for (const answer of [session, Promise.resolve(session), later]) {
+      t.match((await (await answering(answer)).raw([])).body, { role: 'robot' })
+    }
+    t.match((await (await answering(Promise.resolve(null))).raw([])).body, ANONYMOUS)
+    for (const answer of [undefined, Promise.resolve()]) {
+      t.match(await (await answering(answer)).raw([]), { status: 599, body: { error: /neither a session nor null/ } })
+    }
+  })
 })
 
 t.test('names of Hasura', async (t) => {
