@@ -116,8 +116,13 @@ export function createApp(options: AppOptions): App {
     })
   const callback: RequestListener = (req, res) => {
     const state = access(req, res)
-    if (state.span) state.span.run(() => dispatch(req, res, state))
-    else dispatch(req, res, state)
+    if (state.span) state.span.run(() => start(req, res, state))
+    else start(req, res, state)
+  }
+  const start = (req: IncomingMessage, res: ServerResponse, state: RequestState): void => {
+    if (req.method === 'GET' || req.method === 'HEAD') dispatch(req, res, state)
+    // By the end of this round of the event loop, Node has the body too if it arrived with the headers.
+    else setImmediate(dispatch, req, res, state)
   }
   const dispatch = (req: IncomingMessage, res: ServerResponse, state: RequestState): void => {
     const refusal = refusalOf(req, config)

@@ -62,11 +62,8 @@ export function answerPastKoa(
 
   return (req, res, state) => {
     const direct = find(req)
-    if (!direct) return false
-    if (req.method === 'GET' || req.method === 'HEAD') answer(direct, req, res, state)
-    // Its body is read after this round of the event loop has received what arrived with the headers.
-    else setImmediate(answer, direct, req, res, state)
-    return true
+    if (direct) answer(direct, req, res, state)
+    return direct !== undefined
   }
 }
 
