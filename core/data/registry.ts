@@ -29,7 +29,8 @@ export class Registry implements Operations {
 
   run(query: Json, given: Call): Promise<Answer> {
     try {
-      return this.start(query, given)
+      // An operation in JavaScript may return its answer itself.
+      return Promise.resolve(this.start(query, given))
     } catch (error) {
       return Promise.reject(error)
     }

@@ -54,7 +54,8 @@ export function answerPastKoa(
       })
     try {
       const entering = options.enter(exchange)
-      ;(entering ? entering.then(run) : run()).then(send).catch(refuse)
+      // A handler in JavaScript may return its answer itself.
+      Promise.resolve(entering ? entering.then(run) : run()).then(send).catch(refuse)
     } catch (error) {
       refuse(error)
     }
