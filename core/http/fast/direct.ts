@@ -55,7 +55,9 @@ export function answerPastKoa(
     try {
       const entering = options.enter(exchange)
       // A handler in JavaScript may return its answer itself.
-      Promise.resolve(entering ? entering.then(run) : run()).then(send).catch(refuse)
+      Promise.resolve(entering ? entering.then(run) : run())
+        .then(send)
+        .catch(refuse)
     } catch (error) {
       refuse(error)
     }
