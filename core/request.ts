@@ -46,6 +46,7 @@ class HttpCall implements Call {
   readonly dryRun: Call['dryRun']
   readonly timing: Call['timing']
   readonly explains: Call['explains']
+  readonly requestId: string
   name: string | undefined
 
   constructor(
@@ -58,6 +59,7 @@ class HttpCall implements Call {
     this.keyed = state.keyed
     this.dryRun = state.dryRun
     this.timing = state.timing
+    this.requestId = state.requestId
     this.explains = state.limits.explainPermissions
     // A property of its own, so that copies of a call have it.
     Object.defineProperty(this, 'signal', SIGNAL)

@@ -4,7 +4,8 @@ import { spawnThrowaway, TEST_DATABASE_URL } from '../../test/kit/cluster.js'
 import { testServer } from '../../test/kit/server.js'
 
 const NEW = ['$gt', '$gte', '$lte', '$ne', '$is_distinct']
-const TIMES = NEW.length
+/** On a busy machine, many requests are too slow for shared connections. */
+const TIMES = 25
 
 /** The files in which some code runs for one request, by kind of request. `TEST_DATABASE_URL` names a cluster. */
 export async function walks(): Promise<Readonly<Record<string, readonly string[]>>> {
@@ -30,9 +31,9 @@ export async function walks(): Promise<Readonly<Record<string, readonly string[]
   await profiler.post('Profiler.enable')
 
   /** Runs a request a few times, because others may be in the way, and returns the fewest files. */
-  async function filesOf(request: (times: number) => Promise<unknown>): Promise<readonly string[]> {
+  async function filesOf(request: (times: number) => Promise<unknown>, most = TIMES): Promise<readonly string[]> {
     const all: (readonly string[])[] = []
-    for (let times = 0; times < TIMES; times++) all.push(await filesOfOne(() => request(times)))
+    for (let times = 0; times < most; times++) all.push(await filesOfOne(() => request(times)))
     return all.reduce((least, each) => (each.length < least.length ? each : least))
   }
 
@@ -60,7 +61,7 @@ export async function walks(): Promise<Readonly<Record<string, readonly string[]
   await select({ id: { $lt: 3 } })
   const found = {
     'a select that was compiled before': await filesOf(() => select({ id: 7 })),
-    'a select of a new shape': await filesOf((times) => select({ id: { [NEW[times]!]: 3 } })),
+    'a select of a new shape': await filesOf((times) => select({ id: { [NEW[times]!]: 3 } }), NEW.length),
     'a template that was compiled before': await filesOf(template),
   }
   profiler.disconnect()

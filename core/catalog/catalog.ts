@@ -34,6 +34,8 @@ export interface TableData extends TableRef {
   readonly inherited?: true
   /** Whether the effects of an insert may depend on other statements of the transaction. */
   readonly ownTransaction?: true
+  /** Whether a write may run code of the database that asks who writes: triggers, policies, defaults. */
+  readonly asksWriter?: true
   readonly columns: readonly Column[]
   readonly primaryKey: readonly string[]
   /** Primary key and unique constraints. */

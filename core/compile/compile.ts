@@ -72,6 +72,8 @@ export interface Compiled {
   readonly version?: true
   /** Whether an insert can share a commit with others, because the effect is indistinguishable. */
   readonly sharesCommit?: true
+  /** Whether what it writes may ask who writes. */
+  readonly tellsWriter?: true
 }
 /** A list, or consecutive other fields, which are one object. */
 export interface Part {
@@ -128,6 +130,7 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
       op.kind === 'roots' ? partsOf(op).map((part) => (part.kind === 'list' ? listOf(part, catalog) : {})) : undefined,
     ...(op.kind === 'read' && op.version && task.form === 'array' ? { version: true as const } : {}),
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
+    ...(tellsWriter(op, statements.length, catalog) ? { tellsWriter: true } : {}),
   }
 }
 
@@ -172,6 +175,12 @@ function quotesOthers(op: Op, catalog: Catalog): boolean {
   if (op.kind !== 'insert' && op.kind !== 'update' && op.kind !== 'delete') return false
   const table = catalog.tables.get(tableKey(op.table))
   return table?.kind === 'view' || (op.kind === 'insert' && op.onConflict?.action === 'update')
+}
+
+/** Returns whether a request writes to a table that may ask who writes, or calls a function that may change something. */
+function tellsWriter(op: Op, statements: number, catalog: Catalog): boolean {
+  if (op.kind !== 'insert' && op.kind !== 'update' && op.kind !== 'delete') return statements > 1
+  return catalog.tables.get(tableKey(op.table))?.asksWriter === true
 }
 
 /** Returns whether an insert can share a commit. An upsert may cascade to other tables. */

@@ -34,6 +34,8 @@ export interface Call {
   readonly values?: readonly string[] | undefined
   /** Headers of the request and of its answer, if it came by HTTP. */
   readonly headers?: { get(name: string): string; set(name: string, value: string): void }
+  /** Id of the HTTP request, if it came by HTTP. */
+  readonly requestId?: string | undefined
   /** Logger with the request id, for details that the caller must not see. */
   readonly log?: () => Logger
   /** Name of the query template or GraphQL operation that runs, for the list of slow statements. */

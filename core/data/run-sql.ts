@@ -4,6 +4,7 @@ import { type Database, GRACE_MS, withClient, withDirectClient } from '../db/dat
 import { clientError } from '../db/errors.js'
 import { cancellable } from '../db/execute.js'
 import { checkPrepared } from '../db/prepared.js'
+import { writerOf } from '../db/writer.js'
 import { serviceError } from '../errors.js'
 import { Shares } from './caller-limits.js'
 import type { Call } from './operations.js'
@@ -42,6 +43,7 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
     what: '',
     allTaken: `${MAX_DIRECT} calls of run_sql with timeout_ms or no_transaction are running, and no more are allowed`,
   })
+  const writer = writerOf(database.config.writerVariables)
   const onDirectClient = async <T>(call: Call, use: Work<T>): Promise<T> => {
     const release = await direct.take(call.session, call.signal)
     return withDirectClient(database, 'run_sql', use).finally(release)
@@ -96,6 +98,8 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
         // Other members of a bulk may write: PostgreSQL ends the mode with the savepoint.
         const within = readOnly && call.transaction !== undefined
         if (within) await client.query('savepoint read_only; set transaction read only')
+        const { statement, values } = writer(call)
+        await client.query(statement.text, [...values])
         const answer = await fn(client)
         if (within) await client.query('release savepoint read_only')
         await client.query('reset role; reset search_path')

@@ -6,6 +6,7 @@ import { executeIn } from '../db/execute.js'
 import type { Cell, Execution, Job, Lane } from '../db/lane.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { type Observer, type Place, queryTags } from '../db/observe.js'
+import { writerOf } from '../db/writer.js'
 import type { Answer } from '../answer.js'
 import type { Eventual } from '../deadline.js'
 import { type Json, Rows } from '../json/parse.js'
@@ -62,6 +63,7 @@ export function createRunner(parts: Parts): Runner {
   const { config, limits, plans, lane, callers, counts, transactions, observer, place, hasStandbys, inspect } = parts
   const { snapshotOf, readerOf, retried, withPosition } = transactions
   const pooled = isPooled(config)
+  const writer = writerOf(config.writerVariables)
 
   const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
     planner,
@@ -81,6 +83,8 @@ export function createRunner(parts: Parts): Runner {
         tags === undefined &&
         plans.isRepeated(plan),
       tags,
+      // A statement that explains another may run it, and undo it.
+      writer: !plan || plan.tellsWriter ? writer(call) : undefined,
       shape,
       isCached: plan && plans.isCached(plan),
       dialect: call.dialect ?? 'alpha',

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import pg, { type ClientBase, type Connection, type Submittable } from 'pg'
 import { MAX_VALUES, Outgoing } from './messages.js'
+import type { Writer } from './writer.js'
 
 /** Methods of pg's connection that its types omit. */
 interface Wire {
@@ -38,22 +39,30 @@ export class CellQuery extends PgQuery implements Submittable {
   readonly answer: Promise<string | null>
   /** Time from sending, or from the end of the one before it, to the result or error, in milliseconds; NaN before. */
   ms = NaN
+  /** Of the statement that is being parsed, for pg. */
+  name: string
   private startedAt = NaN
   private cell: string | null = null
+  /** Whether the answers to come are those of the statement that tells who writes. */
+  private isAhead: boolean
   private resolve!: (cell: string | null) => void
   private reject!: (error: Error) => void
 
   /**
-   * @param name of the prepared statement, read by pg; empty: unnamed
+   * @param named name of the prepared statement; empty: unnamed
    * @param isRow whether to return all columns of the row, as a JSON list that contains the list of their texts
+   * @param writer told first, in the same transaction and the same round trip
    */
   constructor(
     readonly text: string,
     private readonly values: readonly (string | null)[],
-    readonly name: string,
+    private readonly named: string,
     private readonly isRow = false,
+    private readonly writer?: Writer,
   ) {
     super({ text })
+    this.isAhead = writer !== undefined
+    this.name = writer ? '' : named
     this.answer = new Promise((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject
@@ -64,24 +73,33 @@ export class CellQuery extends PgQuery implements Submittable {
   submit(connection: Connection): Error | undefined {
     if (this.values.length > MAX_VALUES) return new RangeError(`a statement takes at most ${MAX_VALUES} values`)
     const wire = connection as unknown as Wire
-    const { name, text } = this
+    const { named, text, writer } = this
     this.startedAt = performance.now()
-    const known = wire.parsedStatements[name] ?? wire.submittedNamedStatements[name]
-    if (name === '' || known === undefined) {
-      outgoing.prepare(name, text)
-      if (name !== '') {
-        wire.submittedNamedStatements[name] = text
+    if (writer) {
+      outgoing.prepare('', writer.statement.text)
+      outgoing.run('', writer.values)
+    }
+    const known = wire.parsedStatements[named] ?? wire.submittedNamedStatements[named]
+    if (named === '' || known === undefined) {
+      outgoing.prepare(named, text)
+      if (named !== '') {
+        wire.submittedNamedStatements[named] = text
         prepared.set(connection, (prepared.get(connection) ?? 0) + 1)
       }
     }
-    outgoing.run(name, this.values)
+    outgoing.run(named, this.values)
     outgoing.sync()
     wire.stream.write(outgoing.take())
     return undefined
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
-    this.cell = this.isRow ? JSON.stringify([fields]) : (fields[0] ?? null)
+    if (!this.isAhead) this.cell = this.isRow ? JSON.stringify([fields]) : (fields[0] ?? null)
+  }
+
+  handleCommandComplete(): void {
+    this.isAhead = false
+    this.name = this.named
   }
 
   handleError(error: Error, connection: object): void {
@@ -101,7 +119,6 @@ export class CellQuery extends PgQuery implements Submittable {
   }
 
   handleRowDescription(): void {}
-  handleCommandComplete(): void {}
   handleEmptyQuery(): void {}
   handlePortalSuspended(): void {}
 }

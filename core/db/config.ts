@@ -1,6 +1,7 @@
 import type { Infer, Schema } from '../json/schema.js'
 import { setting } from '../json/setting.js'
 import { hostUrls, isPostgresUrl } from './hosts.js'
+import { isWritable } from './writer.js'
 
 const { advanced, amount, count } = setting
 
@@ -121,6 +122,14 @@ export const databaseConfig = {
       false,
       'Appends an SQL comment with trace, route and operation to the statements of traced requests. These are not prepared and share no connection.',
     ),
+    writerVariables: {
+      type: 'array',
+      items: { type: 'string' },
+      default: [],
+      description:
+        'Session variables that writes tell the database, besides the user id: `x-service-org-id` becomes the setting `service.org_id`. See [who writes](db/README.md#who-writes).',
+      advanced: true,
+    },
     lockTimeoutMs: advanced.count(
       10_000,
       'Maximum time to wait for a lock. Statements that wait longer fail with 409.',
@@ -133,7 +142,7 @@ export type DatabaseConfig = Infer<typeof databaseConfig>
 export function checkDatabase(
   config: DatabaseConfig,
 ): readonly { readonly keys: readonly (string | number)[]; readonly message: string }[] {
-  const { url, directUrl, readUrls } = config
+  const { url, directUrl, readUrls, writerVariables } = config
   const misspelt = (['url', 'directUrl'] as const).filter(
     (key) => config[key] !== undefined && !isPostgresUrl(config[key]),
   )
@@ -143,6 +152,9 @@ export function checkDatabase(
       const message = !isPostgresUrl(each) ? EXPECTED : hostUrls(each).length > 1 ? ONE_HOST : undefined
       return message === undefined ? [] : [{ keys: ['readUrls', i], message }]
     }),
+    ...writerVariables.flatMap((name, i) =>
+      isWritable(name) ? [] : [{ keys: ['writerVariables', i], message: NO_VARIABLE }],
+    ),
     ...(directUrl !== undefined && url === undefined ? [{ keys: ['directUrl'], message: NO_POOLER }] : []),
   ]
 }
@@ -150,6 +162,9 @@ export function checkDatabase(
 const ONE_HOST = 'names several hosts; each standby needs a URL of its own, because its position is checked'
 
 const NO_POOLER = 'requires `database.url` (DATABASE_URL), the URL of the connection pooler'
+
+const NO_VARIABLE =
+  'must be `x-service-` in lower case and a name that begins with a letter, such as `x-service-org-id`'
 
 const EXPECTED =
   'must be a PostgreSQL URL: postgresql://user:password@host:5432/name, with special characters percent-encoded'

@@ -43,9 +43,11 @@ export async function executeIn(
 ): Promise<string> {
   const [first, ...others] = statements as readonly [Prepared, ...Prepared[]]
   let answer = await cell(client, first, values, execution, place)
+  // The transaction knows its writer by now.
+  const rest = execution.writer ? { ...execution, writer: undefined } : execution
   for (const statement of others) {
     const bound = bind(statement.params, { ...execution.bindings, written: answer })
-    answer = await cell(client, statement, bound, execution, place)
+    answer = await cell(client, statement, bound, rest, place)
   }
   return answer
 }
@@ -94,8 +96,8 @@ async function cell(
   execution: Execution,
   place: Place,
 ): Promise<string> {
-  const { prepare, dialect, reader, onTime, tags = '', observer } = execution
-  const query = new CellQuery(statement.text + tags, values, prepare ? statement.name : '', statement.row)
+  const { prepare, dialect, reader, onTime, tags = '', observer, writer } = execution
+  const query = new CellQuery(statement.text + tags, values, prepare ? statement.name : '', statement.row, writer)
   const send = () => {
     client.query(query)
     return query.answer

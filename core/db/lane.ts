@@ -7,6 +7,7 @@ import type { RowBatches } from './row-messages.js'
 import type { Observer } from './observe.js'
 import type { Origin } from './slow-queries.js'
 import type { Position } from './wal-position.js'
+import type { Writer } from './writer.js'
 
 /** How to run a request. */
 export interface Execution extends Origin {
@@ -17,6 +18,8 @@ export interface Execution extends Origin {
   /** Maximum duration of a statement, in milliseconds. */
   readonly timeoutMs: number
   readonly reader: Reader
+  /** Present if the database may ask who writes. */
+  readonly writer?: Writer | undefined
   /** SQL comment to append to each statement. */
   readonly tags?: string | undefined
   readonly observer?: Observer | undefined

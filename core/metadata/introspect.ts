@@ -115,6 +115,7 @@ interface RawTable extends TableRef {
   relkind: string
   events: number
   own_transaction: boolean
+  asks_writer: boolean
   inherited: boolean
   columns?: RawColumn[]
   /** Columns by number. */
@@ -192,6 +193,7 @@ function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Database
     updatable: plain || (raw.events & UPDATE) !== 0,
     deletable: plain || (raw.events & DELETE) !== 0,
     ...(raw.own_transaction ? { ownTransaction: true as const } : {}),
+    ...(raw.asks_writer ? { asksWriter: true as const } : {}),
     ...(raw.inherited ? { inherited: true as const } : {}),
     columns: (raw.columns ?? []).map((column) => {
       return readColumn(column, withSrid(types.get(column.type) as SqlType, raw.geo?.[column.number]))
@@ -392,6 +394,8 @@ const alike = (t: string, other: string): string => `(${other} = ${t}.oid or ${o
  * once for all that happened in it, or set what holds until its end, and a constraint may be checked then. Functions of extensions do
  * no such things. The functions of an expression, those of its operators too, are in the text of its tree:
  * `:funcid 1574`, `:opfuncid 65`. A text or a name in it has no blanks.
+ * `asks` is what may ask who writes: triggers, rules, policies, expressions that call a setting or a function of your own; and what
+ * a write reaches through foreign keys, partitions and views.
  * A column of a view is derived unless it is traced to a stored column: PostgreSQL notes in the view's query (`resorigtbl`) which
  * column of which table or view each plain column is. A subquery may have a column of the same number and name: both must agree.
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
@@ -544,13 +548,34 @@ own as materialized (
       and not exists (select from pg_catalog.pg_depend e where e.classid = 'pg_catalog.pg_proc'::regclass and e.objid = p.oid and e.deptype = 'e')
     or p.oid < ${FIRST_OWN_OID} and p.proname in (${TELLS_TRANSACTIONS})
 ),
+asking(oid) as (
+  select tgrelid from pg_catalog.pg_trigger where not tgisinternal
+  union select ev_class from pg_catalog.pg_rewrite where rulename <> '_RETURN'
+  union select polrelid from pg_catalog.pg_policy
+  union select called.oid from called join pg_catalog.pg_proc p on p.oid = called.function
+    where p.oid < ${FIRST_OWN_OID} and p.proname = 'current_setting' or p.oid >= ${FIRST_OWN_OID} and p.provolatile <> 'i'
+      and not exists (select from pg_catalog.pg_depend e where e.classid = 'pg_catalog.pg_proc'::regclass and e.objid = p.oid and e.deptype = 'e')
+),
+reached(oid, source) as materialized (
+  select conrelid, confrelid from pg_catalog.pg_constraint where contype = 'f' and (confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd'))
+  union all select inhrelid, inhparent from pg_catalog.pg_inherits
+  union all select d.refobjid, r.ev_class from pg_catalog.pg_rewrite r
+    join pg_catalog.pg_depend d on d.classid = 'pg_catalog.pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_catalog.pg_class'::regclass
+    where r.rulename = '_RETURN' and r.ev_class >= ${FIRST_OWN_OID} and d.refobjid <> r.ev_class
+),
+asks(oid) as (
+  select oid from asking
+  union
+  select reached.source from asks join reached using (oid)
+),
 part as (
   select oid, 'table' as part, pg_catalog.json_build_object(
     'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
     'events', case when relkind in ('v', 'f') then pg_catalog.pg_relation_is_updatable(oid, true) else 0 end,
     'own_transaction', own.oid is not null,
+    'asks_writer', asks.oid is not null,
     'inherited', relkind = 'r' and exists (select from pg_catalog.pg_inherits where inhparent = oid)
-  ) as value from wanted left join own using (oid)
+  ) as value from wanted left join own using (oid) left join asks using (oid)
   union all select attrelid, 'columns', columns from columns
   union all select conrelid, 'keys', keys from keys
   union all select conrelid, 'rules', rules from rules

@@ -61,11 +61,12 @@ import { uploads } from './uploads.js'
 import { values } from './values.js'
 import { versions } from './versions.js'
 import { writePermissions } from './write-permissions.js'
+import { writers } from './writers.js'
 import { writes } from './writes.js'
 
 /** All that the product promises, by the process that proves it. */
 export const AREAS = {
-  data: [rows, results, groups, conditions, writes, values, related, versions, bulks, steps, functions],
+  data: [rows, results, groups, conditions, writes, writers, values, related, versions, bulks, steps, functions],
   metadata: [
     permissions,
     permissionDefinitions,

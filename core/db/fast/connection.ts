@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type pg from 'pg'
 import { Incoming, Outgoing, type Receiver } from '../messages.js'
 import type { Origin } from '../slow-queries.js'
+import type { Writer } from '../writer.js'
 import type { Judge } from './pace.js'
 
 /** A statement to run. Its text is sent once per connection. */
@@ -125,11 +126,19 @@ export abstract class SharedConnection implements Receiver {
 
   /**
    * Runs a statement.
+   * @param writer told first, in the same batch
    * @returns the only column of the only row, in UTF-8; it may share memory with other answers
    * @throws NotDone
    */
-  run(statement: Statement, values: readonly (string | null)[], origin: Origin, pace: Judge): Promise<Buffer> {
+  run(
+    statement: Statement,
+    values: readonly (string | null)[],
+    origin: Origin,
+    pace: Judge,
+    writer?: Writer,
+  ): Promise<Buffer> {
     return new Promise((resolve, reject) => {
+      if (writer) this.add({ ...writer, origin, pace, resolve: () => {}, reject: () => {} })
       this.add({ statement, values, origin, pace, resolve, reject })
       this.sendSoon()
     })

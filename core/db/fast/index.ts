@@ -98,7 +98,7 @@ function shared(
     const judge = pace.of(call.session.caller)
     const statement = plan.statements[0] as Prepared
     const since = performance.now()
-    const answer = judge.mayShare ? pipelines.run(statement, values, execution, judge) : undefined
+    const answer = judge.mayShare ? pipelines.run(statement, values, execution, judge, execution.writer) : undefined
     if (!answer) return alone()
     return (observer ? observer.trace(statement, execution, place, () => answer) : answer).then(
       (cell) => {

@@ -13,6 +13,7 @@ import {
   type Statement,
 } from './connection.js'
 import type { Origin } from '../slow-queries.js'
+import type { Writer } from '../writer.js'
 import type { Judge } from './pace.js'
 
 export interface PipelineOptions {
@@ -53,6 +54,7 @@ export interface Pipelines {
    * Runs a statement.
    * @param origin the request that it is part of
    * @param pace receives its duration
+   * @param writer told first
    * @returns undefined when there is no room or no connection yet; the first calls open one and use another lane
    * @throws NotDone when the statement should run on another lane
    */
@@ -61,6 +63,7 @@ export interface Pipelines {
     values: readonly (string | null)[],
     origin: Origin,
     pace: Judge,
+    writer?: Writer,
   ): Promise<Buffer> | undefined
   close(): Promise<void>
 }
@@ -139,7 +142,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     get inFlight() {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
-    run(statement, values, origin, pace) {
+    run(statement, values, origin, pace, writer) {
       if (options.isDown() || values.length > MAX_VALUES || lengthOf(values) > MAX_VALUE_BYTES) return undefined
       let usable = connecting
       let least: SharedConnection | undefined
@@ -154,7 +157,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       if (isBusy && hasRoom && !closed && performance.now() - failedAt > RETRY_MS) void connect()
       if (!least || least.load >= MAX_IN_FLIGHT) return undefined
       watch ??= setInterval(checkSlow, options.slowMs / 2).unref()
-      return least.run(statement, values, origin, pace)
+      return least.run(statement, values, origin, pace, writer)
     },
     async close() {
       closed = true
