@@ -49,6 +49,8 @@ export interface TableData extends TableRef {
   readonly customization?: Customization
   /** Column whose text is the version of a row, or `xmin`. */
   readonly version?: string
+  /** What plugins note of each change of it, if the triggers for it are in place. */
+  readonly captures?: readonly string[]
   /** The rows of an enum table. */
   readonly enumValues?: readonly EnumValue[]
 }

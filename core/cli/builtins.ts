@@ -25,6 +25,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       notify: plugin('notify'),
       console: plugin('console'),
       sql: plugin('sql'),
+      history: plugin('history'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
     follows: { console: 'query', template: 'query' },

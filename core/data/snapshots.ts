@@ -113,7 +113,10 @@ export async function openSnapshots(
     get listening() {
       return watch?.listening === true
     },
-    describeCatalog: (more) => void (options = { ...options, ...more }),
+    describeCatalog(more) {
+      const captures = new Map([...(options.captures ?? []), ...(more.captures ?? [])])
+      options = { ...options, ...more, captures }
+    },
     readCommitted,
     async reload() {
       const version = await withClient(database.admin, announceIfWritable)
@@ -146,7 +149,9 @@ export async function openSnapshots(
       // The first snapshot was read before plugins described it.
       const { templates, inferFunctionPermissions, naming } = options
       const hasTemplates = templates && opened.current.catalog.templates.length > 0
-      if (hasTemplates || inferFunctionPermissions || naming === 'graphql-default') await reload()
+      const { metadata } = opened.current.reading as Reading
+      const hasCaptures = [...metadata.tables.values()].some(({ captures }) => Object.keys(captures).length > 0)
+      if (hasTemplates || hasCaptures || inferFunctionPermissions || naming === 'graphql-default') await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
     },
     close: async () => watch?.close(),

@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg'
 import { serviceError } from '../errors.js'
 import type { TableRef } from '../ir.js'
 import { type CatalogData, type Inconsistency, sameCatalog, tableKey } from '../catalog/catalog.js'
+import { type CaptureTrigger, syncTriggers } from './capture.js'
 import { type Constant, constantsAmong, constantsOf, judge, refuseRefused, UNJUDGED } from './constants.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
 import { type CatalogOptions, Draft } from './draft.js'
@@ -34,6 +35,7 @@ import {
   tableObject,
   templateName,
   versionName,
+  captureName,
 } from './objects.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 import { type Survey, survey, type Wanted } from './survey.js'
@@ -251,14 +253,37 @@ export class Change {
    */
   async finish(): Promise<Reading | undefined> {
     const { known } = this
-    if (this.changes > 0) {
-      this.checkDependents(false)
-      return this.write()
-    }
+    if (this.changes > 0) this.checkDependents(false)
+    await this.syncCaptures()
+    if (this.changes > 0) return this.write()
     if (!known || known.found.state === this.found.state) return undefined
     const { data, found } = await this.judge()
     if (!sameCatalog(data, known.data)) return this.write()
     return { ...known, found: { ...this.found, ...found } }
+  }
+
+  /** Makes and drops the triggers of captures, if the database lacks some, or has some that nothing asks for. */
+  private async syncCaptures(): Promise<void> {
+    const { draft } = this
+    const wanted = new Map<number, readonly CaptureTrigger[]>()
+    const kept = new Set<number>()
+    let isSame = true
+    for (const table of tablesOf(draft.metadata).flatMap((ref) => draft.foundTable(ref) ?? [])) {
+      const { oid, captured = [] } = table
+      const triggers = draft.triggersOf(table)
+      if (triggers === undefined) kept.add(oid)
+      else if (triggers.length > 0) wanted.set(oid, triggers)
+      const isThere = (triggers ?? []).every(({ name }) => captured.includes(name))
+      if (triggers && (triggers.length !== captured.length || !isThere)) isSame = false
+    }
+    for (const [key, { captures }] of this.before.tables) {
+      if (Object.keys(captures).length > 0 && !draft.metadata.tables.has(key)) isSame = false
+    }
+    if (isSame) return
+    await syncTriggers(this.client, wanted, kept)
+    this.found = await refind(this.client, draft.metadata, this.found)
+    draft.replaceFound(this.found)
+    this.touched()
   }
 
   /** Writes the metadata, increments the version and notifies the other instances, all at commit. */
@@ -414,6 +439,12 @@ export function dropObject(draft: Draft, object: string): void {
     if (tableObject(ref) === object) metadata.tables.delete(key)
     if (customizationName(ref) === object) metadata.tables.set(key, { ...table, configuration: null })
     if (enumName(ref) === object) metadata.tables.set(key, { ...table, isEnum: false })
+    for (const name of Object.keys(table.captures)) {
+      if (captureName(ref, name) === object) {
+        const { [name]: _, ...captures } = table.captures
+        metadata.tables.set(key, { ...table, captures })
+      }
+    }
     if (versionName(ref) === object) metadata.tables.set(key, { ...table, version: null })
     if (!ownObjects(table).includes(object)) continue
     const { relationships, computedFields, permissions } = draft.changeable(key) as TrackedTable

@@ -18,6 +18,7 @@ import {
   tableKey,
   tableName,
 } from '../catalog/catalog.js'
+import { type Captures, type CaptureTrigger, checkCapture, triggersOf } from './capture.js'
 import { constantsAmong, constantsIn, type Judged, presetsOf, refuseRefused } from './constants.js'
 import { isReservedColumn, readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
@@ -36,6 +37,7 @@ import {
   type TrackedTable,
 } from './metadata.js'
 import {
+  captureName,
   computedFieldName,
   customizationName,
   enumName,
@@ -75,6 +77,8 @@ export interface CatalogOptions {
   readonly inferFunctionPermissions?: boolean
   /** How GraphQL names what has no custom name. */
   readonly naming?: NamingConvention
+  /** What plugins may note of changes. */
+  readonly captures?: Captures
 }
 
 /**
@@ -202,6 +206,7 @@ export class Draft implements Tables {
     const computedFields = this.computedFields(found)
     const customization = this.customization(found)
     const version = this.version(found)
+    const captures = this.captures(found)
     const problem = this.tracked(found)?.isEnum ? enumProblem(found) : undefined
     const data: TableData = {
       ...found,
@@ -212,8 +217,9 @@ export class Draft implements Tables {
       permissions: [],
       ...(customization.resolved ? { customization: customization.resolved } : {}),
       ...(version.resolved[0] === undefined ? {} : { version: version.resolved[0] }),
+      ...(captures.resolved.length > 0 ? { captures: captures.resolved } : {}),
     }
-    const failed = [relationships, computedFields, customization, version].flatMap((each) => each.failed)
+    const failed = [relationships, computedFields, customization, version, captures].flatMap((each) => each.failed)
     if (problem) failed.push({ object: enumName(found), reason: `"${tableName(found)}" cannot be an enum: ${problem}` })
     const opened = { data, table: openTable(data), failed }
     this.opened.set(key, opened)
@@ -322,6 +328,46 @@ export class Draft implements Tables {
       },
       () => versionName(table),
     )
+  }
+
+  /** @throws ServiceError 400 for a definition that does not fit the table */
+  checkCapture(name: string, definition: Json, table: DatabaseTable): void {
+    const capture = this.options.captures?.get(name)
+    if (!capture) throw serviceError('not-supported', `no plugin notes "${name}"`, '$')
+    checkCapture(capture, definition, table)
+  }
+
+  /** Returns the captures of a table that are in place. Those of plugins that are not loaded are not. */
+  private captures(table: DatabaseTable): Resolved<string> {
+    const wanted = this.tracked(table)?.captures ?? {}
+    const { captures } = this.options
+    return resolveEach(
+      Object.entries(wanted).filter(([name]) => captures?.has(name)),
+      ([name, definition]) => {
+        this.checkCapture(name, definition, table)
+        return this.triggersOf(table)?.every((each) => table.captured?.includes(each.name)) ? name : undefined
+      },
+      ([name]) => captureName(table, name),
+    )
+  }
+
+  /**
+   * Returns the triggers that note the changes of a table, for definitions that fit it; undefined while a plugin that notes some
+   * of them is not loaded.
+   */
+  triggersOf(table: DatabaseTable): readonly CaptureTrigger[] | undefined {
+    const { captures = new Map() } = this.options
+    const wanted = Object.entries(this.tracked(table)?.captures ?? {})
+    if (wanted.some(([name]) => !captures.has(name))) return undefined
+    const fitting = resolveEach(
+      wanted,
+      (each) => {
+        this.checkCapture(...each, table)
+        return each
+      },
+      ([name]) => name,
+    )
+    return triggersOf(table, Object.fromEntries(fitting.resolved), captures)
   }
 
   private customization(table: DatabaseTable): { resolved?: Customization; failed: Inconsistency[] } {

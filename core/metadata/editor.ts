@@ -128,6 +128,19 @@ export class Editor {
     this.change.touched()
   }
 
+  /**
+   * Sets what a plugin notes of each change of a table: null notes nothing.
+   * @param name of the capture, which is that of its plugin
+   */
+  capture(ref: TableRef, name: string, definition: Json, path = '$.args', place = path): void {
+    const { tracked, found } = this.table(ref, `${path}.table`)
+    const { [name]: _, ...others } = tracked.captures
+    if (definition !== null) under(place, () => this.change.draft.checkCapture(name, definition, found))
+    const captures = definition === null ? others : { ...others, [name]: definition }
+    this.change.draft.metadata.tables.set(tableKey(ref), { ...tracked, captures })
+    this.change.touched()
+  }
+
   /** Untracks a table with everything that belongs to it. Relationships of other tables to it are dependents. */
   untrackTable(ref: TableRef, cascade: boolean): void {
     if (isSystem(ref)) {

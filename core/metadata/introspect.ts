@@ -3,6 +3,7 @@ import { prepared } from '../db/prepared.js'
 import type { SqlType, TableRef, TypeKind } from '../ir.js'
 import { type Column, type Constraint, type ForeignKey, type TableData, tableKey } from '../catalog/catalog.js'
 import type { Marks } from './metadata.js'
+import { CAPTURE_PREFIX as PREFIX } from './schema.js'
 
 /** A table in PostgreSQL. */
 export interface DatabaseTable extends Omit<
@@ -11,6 +12,8 @@ export interface DatabaseTable extends Omit<
 > {
   readonly oid: number
   readonly columns: readonly FoundColumn[]
+  /** Names of the triggers of captures that it has, and all its partitions and heirs, too. */
+  readonly captured?: readonly string[]
 }
 export interface FoundColumn extends Column {
   /** `attnum`: stays the same when a column is renamed. */
@@ -116,6 +119,7 @@ interface RawTable extends TableRef {
   events: number
   own_transaction: boolean
   asks_writer: boolean
+  captured: string[] | null
   inherited: boolean
   columns?: RawColumn[]
   /** Columns by number. */
@@ -194,6 +198,7 @@ function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Database
     deletable: plain || (raw.events & DELETE) !== 0,
     ...(raw.own_transaction ? { ownTransaction: true as const } : {}),
     ...(raw.asks_writer ? { asksWriter: true as const } : {}),
+    ...(raw.captured ? { captured: raw.captured } : {}),
     ...(raw.inherited ? { inherited: true as const } : {}),
     columns: (raw.columns ?? []).map((column) => {
       return readColumn(column, withSrid(types.get(column.type) as SqlType, raw.geo?.[column.number]))
@@ -538,8 +543,25 @@ called as materialized (
   from expression, pg_catalog.unnest(pg_catalog.string_to_array(tree, 'funcid ')) with ordinality as part(after, number)
   where part.number > 1
 ),
+capturing(oid) as materialized (
+  select oid from pg_catalog.pg_proc where pronamespace = (select oid from pg_catalog.pg_namespace where nspname = 'svc_catalog') and pg_catalog.starts_with(proname, '${PREFIX}')
+),
+place(root, oid) as materialized (
+  select tgrelid, tgrelid from pg_catalog.pg_trigger join capturing on capturing.oid = tgfoid
+    where pg_catalog.starts_with(tgname, '${PREFIX}' || tgrelid || '_')
+  union
+  select place.root, i.inhrelid from place join pg_catalog.pg_inherits i on i.inhparent = place.oid
+),
+captured as materialized (
+  select root as oid, pg_catalog.json_agg(tgname order by tgname) as captured from (
+    select place.root, t.tgname from place join pg_catalog.pg_trigger t on t.tgrelid = place.oid and t.tgenabled = 'A'
+      and pg_catalog.starts_with(t.tgname, '${PREFIX}' || place.root || '_')
+    group by place.root, t.tgname
+    having pg_catalog.count(*) = (select pg_catalog.count(*) from place all_places join pg_catalog.pg_class c on c.oid = all_places.oid and c.relkind in ('r', 'p') where all_places.root = place.root)
+  ) t group by root
+),
 own as materialized (
-  select tgrelid as oid from pg_catalog.pg_trigger where not tgisinternal
+  select tgrelid as oid from pg_catalog.pg_trigger left join capturing on capturing.oid = tgfoid where not tgisinternal and capturing.oid is null
   union select ev_class from pg_catalog.pg_rewrite where rulename <> '_RETURN'
   union select oid from pg_catalog.pg_class where relispartition
   union select conrelid from pg_catalog.pg_constraint where condeferrable
@@ -549,7 +571,7 @@ own as materialized (
     or p.oid < ${FIRST_OWN_OID} and p.proname in (${TELLS_TRANSACTIONS})
 ),
 asking(oid) as (
-  select tgrelid from pg_catalog.pg_trigger where not tgisinternal
+  select tgrelid from pg_catalog.pg_trigger left join capturing on capturing.oid = tgfoid where not tgisinternal and (capturing.oid is null or tgnargs > 0)
   union select ev_class from pg_catalog.pg_rewrite where rulename <> '_RETURN'
   union select polrelid from pg_catalog.pg_policy
   union select called.oid from called join pg_catalog.pg_proc p on p.oid = called.function
@@ -574,8 +596,9 @@ part as (
     'events', case when relkind in ('v', 'f') then pg_catalog.pg_relation_is_updatable(oid, true) else 0 end,
     'own_transaction', own.oid is not null,
     'asks_writer', asks.oid is not null,
+    'captured', captured.captured,
     'inherited', relkind = 'r' and exists (select from pg_catalog.pg_inherits where inhparent = oid)
-  ) as value from wanted left join own using (oid) left join asks using (oid)
+  ) as value from wanted left join own using (oid) left join asks using (oid) left join captured using (oid)
   union all select attrelid, 'columns', columns from columns
   union all select conrelid, 'keys', keys from keys
   union all select conrelid, 'rules', rules from rules

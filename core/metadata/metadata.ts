@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg'
 import { prepared } from '../db/prepared.js'
-import { type Json, NO_LIMITS, parseJson, stringifyJson } from '../json/parse.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson } from '../json/parse.js'
 import type { TableRef } from '../ir.js'
 import { tableKey } from '../catalog/catalog.js'
 
@@ -15,6 +15,8 @@ export interface Metadata {
   /** Inherited roles, and the roles from which each of them inherits. */
   readonly roles: Map<string, readonly string[]>
 }
+/** Definitions of captures by the name of their plugin. */
+export type Definitions = Readonly<Record<string, Json>>
 export interface TrackedTable {
   readonly ref: TableRef
   /** GraphQL names. */
@@ -23,6 +25,8 @@ export interface TrackedTable {
   readonly isEnum: boolean
   /** Column whose text is the version of a row, or `xmin`. */
   readonly version: string | null
+  /** What plugins note of each change of it. */
+  readonly captures: Definitions
   readonly relationships: Map<string, RelationshipRow>
   readonly computedFields: Map<string, ComputedFieldRow>
   /** Permissions by `permissionKey`. */
@@ -64,6 +68,7 @@ export const trackedTable = (ref: TableRef): TrackedTable => ({
   configuration: null,
   isEnum: false,
   version: null,
+  captures: {},
   relationships: new Map(),
   computedFields: new Map(),
   permissions: new Map(),
@@ -88,12 +93,13 @@ export async function readMetadata(client: ClientBase, known?: MarkedMetadata): 
   const tables = new Map<string, TrackedTable>()
   const marks = new Map<string, string>()
   const changed: TrackedTable[] = []
-  for (const { schema, name, configuration, is_enum: isEnum, version, mark } of listIn(read.tables)) {
+  for (const { schema, name, configuration, is_enum: isEnum, version, captures, mark } of listIn(read.tables)) {
     const table = {
       ...trackedTable({ schema: schema as string, name: name as string }),
       configuration: configuration as Json,
       isEnum: (isEnum as Json) === true,
       version: version as string | null,
+      captures: captures as unknown as Definitions,
     }
     const key = tableKey(table.ref)
     const before = known?.marks.get(key) === mark ? known?.metadata.tables.get(key) : undefined
@@ -177,8 +183,8 @@ interface ReadPermissions {
 const READ = {
   version: 'select version from svc_catalog.svc_version',
   tables: `select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('schema', table_schema, 'name', table_name,
-    'configuration', configuration, 'is_enum', is_enum, 'version', version_column,
-    'mark', pg_catalog.concat(mark, configuration, case when is_enum then ' enum' end, ' version ' || version_column))
+    'configuration', configuration, 'is_enum', is_enum, 'version', version_column, 'captures', captures,
+    'mark', pg_catalog.concat(mark, configuration, case when is_enum then ' enum' end, ' version ' || version_column, nullif(captures, '{}')))
     order by table_schema, table_name), '[]')
     from svc_catalog.svc_table left join (
       select table_schema, table_name,
@@ -299,8 +305,8 @@ const perTable = (name: string, key: readonly string[], rows: (table: TrackedTab
 })
 
 const STORES: readonly Store[] = [
-  perTable('svc_table', [], ({ configuration, isEnum, version }) => [
-    { configuration, is_enum: isEnum, version_column: version },
+  perTable('svc_table', [], ({ configuration, isEnum, version, captures }) => [
+    { configuration, is_enum: isEnum, version_column: version, captures: captures as JsonObject },
   ]),
   perTable('svc_relationship', ['rel_name'], ({ relationships }) =>
     [...relationships.values()].map(({ name, type, definition, comment }) => {

@@ -10,6 +10,7 @@ export const computedFieldName = (table: TableRef, name: string): string => `com
 export const customizationName = (table: TableRef): string => `customization ${tableName(table)}`
 export const enumName = (table: TableRef): string => `enum ${tableName(table)}`
 export const versionName = (table: TableRef): string => `version ${tableName(table)}`
+export const captureName = (table: TableRef, name: string): string => `capture ${tableName(table)}.${name}`
 export const functionName = (ref: TableRef): string => `function ${tableName(ref)}`
 export const templateName = (name: string): string => `query-template ${name}`
 export const inheritedRoleName = (role: string): string => `inherited-role ${role}`

@@ -53,7 +53,9 @@ export function unchanged(
     before.data.tables.flatMap((table) => {
       const key = tableKey(table)
       // Custom and made names in GraphQL depend on those of all other tables.
-      return isKept(key) && !table.customization ? [[key, table]] : []
+      // So do captures on the plugins that are loaded.
+      const hasCaptures = Object.keys(metadata.tables.get(key)?.captures ?? {}).length > 0
+      return isKept(key) && !table.customization && !hasCaptures ? [[key, table]] : []
     }),
   )
 }

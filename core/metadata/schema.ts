@@ -121,6 +121,13 @@ begin
 end $$;
 `,
   },
+  {
+    id: '002-captures',
+    sql: `
+-- What plugins note of each change of the table, by plugin.
+alter table svc_catalog.svc_table add column captures jsonb not null default '{}';
+`,
+  },
 ]
 
 /** Tables that admin can select from, addressed as `{schema: "svc_catalog", name}`. */
@@ -135,4 +142,6 @@ export const SYSTEM_TABLES = [
   'svc_computed_field',
   'svc_inherited_role',
 ]
+/** Triggers and functions of captures begin with it. */
+export const CAPTURE_PREFIX = 'svc_capture_'
 export const CATALOG_SCHEMA = 'svc_catalog'

@@ -18,6 +18,11 @@ export function ident(name: string): Sql {
   return `"${name.replaceAll('"', '""')}"` as Sql
 }
 
+/** Quotes a text as a constant, whatever `standard_conforming_strings` is. Only for definitions: requests have parameters. */
+export function literal(text: string): Sql {
+  return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'` as Sql
+}
+
 /** Prints a generated alias: `t0`. */
 export function alias(prefix: 't' | 'c' | 'k' | 'l' | 'r', number: number): Sql {
   return `${prefix}${number}` as Sql

@@ -27,6 +27,7 @@ import { graphqlWrites } from './graphql-writes.js'
 import { groups } from './groups.js'
 import { health } from './health.js'
 import { hidden } from './hidden.js'
+import { rowHistory } from './history.js'
 import { http } from './http.js'
 import { idempotency } from './idempotency.js'
 import { inheritedRoles } from './inherited-roles.js'
@@ -66,7 +67,21 @@ import { writes } from './writes.js'
 
 /** All that the product promises, by the process that proves it. */
 export const AREAS = {
-  data: [rows, results, groups, conditions, writes, writers, values, related, versions, bulks, steps, functions],
+  data: [
+    rows,
+    results,
+    groups,
+    conditions,
+    writes,
+    writers,
+    rowHistory,
+    values,
+    related,
+    versions,
+    bulks,
+    steps,
+    functions,
+  ],
   metadata: [
     permissions,
     permissionDefinitions,

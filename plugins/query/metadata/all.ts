@@ -52,6 +52,7 @@ const ofTable = Object.fromEntries([
   ['configuration', anything],
   ['is_enum', { type: 'boolean' }],
   ['version_column', text],
+  ['captures', { type: 'object', additionalProperties: anything }],
 ])
 export const metadataSchema = args(
   {
@@ -99,6 +100,7 @@ export function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>):
     ...(table.configuration === null ? {} : { configuration: table.configuration }),
     ...(table.isEnum ? { is_enum: true } : {}),
     ...(table.version === null ? {} : { version_column: table.version }),
+    ...(Object.keys(table.captures).length === 0 ? {} : { captures: table.captures }),
     ...Object.fromEntries(
       Object.entries(RELATIONSHIPS).map(([key, type]) => [
         key,
@@ -179,9 +181,12 @@ export async function replaceMetadata(edit: Editor, metadata: JsonObject): Promi
       const row = { name: name as string, definition: definition as Json, comment: textOrNull(comment) }
       await edit.addComputedField(ref, row, here)
     }
-    const { configuration = null, version_column: version } = entry
+    const { configuration = null, version_column: version, captures = {} } = entry
     if (configuration !== null) edit.customize(ref, configuration, path)
     if (version !== undefined) edit.setVersion(ref, version as string, path, 'version_column')
+    for (const [name, definition] of Object.entries(captures as JsonObject)) {
+      edit.capture(ref, name, definition, path, at(`${path}.captures`, name))
+    }
   }
   for (const { ref, entry, path } of entries) {
     for (const { kind, item, here } of items(entry, PERMISSIONS, path)) {

@@ -9,6 +9,7 @@ import {
   permissionObject,
   relationshipObject,
   tableObject,
+  captureObject,
   versionObject,
 } from './objects.js'
 
@@ -109,7 +110,7 @@ type Entry = JsonObject & { readonly role?: string; readonly name?: string }
 /** Returns the entries of an export by the name of the object that they configure; null if there is nothing to say of it. */
 function objectsIn(metadata: JsonObject): ReadonlyMap<string, JsonObject | null> {
   const all = new Map<string, JsonObject | null>()
-  for (const { table, configuration, is_enum: isEnum, version_column: version, ...lists } of listIn(
+  for (const { table, configuration, is_enum: isEnum, version_column: version, captures, ...lists } of listIn(
     metadata,
     'tables',
   )) {
@@ -117,6 +118,9 @@ function objectsIn(metadata: JsonObject): ReadonlyMap<string, JsonObject | null>
     all.set(tableObject(ref), null)
     if (isEnum === true) all.set(`enum ${tableName(ref)}`, null)
     if (version !== undefined) all.set(versionObject(ref), { column: version as Json })
+    for (const [name, definition] of Object.entries((captures ?? {}) as JsonObject)) {
+      all.set(captureObject(ref, name), isObject(definition) ? definition : null)
+    }
     if (isObject(configuration as Json)) all.set(`customization ${tableName(ref)}`, configuration as JsonObject)
     for (const list of Object.keys(lists)) {
       const type = list.slice(0, list.indexOf('_'))
