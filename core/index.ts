@@ -20,7 +20,7 @@ export { ident, join, literal, rowAlias, type Sql, sql, tableText as tableSql } 
 export type { Catalog } from './catalog/catalog.js'
 export type { TemplateMeaning } from './metadata/draft.js'
 export type * from './host/contracts.js'
-export type { Data, Request, Transaction } from './data/data.js'
+export type { Data, Request, Transaction, Watched } from './data/data.js'
 export { withDryRun } from './data/registry.js'
 export type {
   Explained,

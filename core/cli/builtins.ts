@@ -26,6 +26,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       console: plugin('console'),
       sql: plugin('sql'),
       history: plugin('history'),
+      live: plugin('live'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
     follows: { console: 'query', template: 'query' },

@@ -4,6 +4,7 @@ import type { CatalogOptions } from '../metadata/draft.js'
 import type { Metadata } from '../metadata/metadata.js'
 import type { Editor } from '../metadata/editor.js'
 import type { Op } from '../ir.js'
+import type { ReadSet } from '../plan/read-set.js'
 import type { Names } from '../plan/names.js'
 import type { Session } from '../session.js'
 import type { KeptAnswer } from '../answer.js'
@@ -13,6 +14,12 @@ import type { SqlOptions } from './run-sql.js'
 import type { Transaction } from './transaction.js'
 
 export type { Request, Transaction }
+
+/** What the answer to a read depends on. */
+export interface Watched extends ReadSet {
+  /** Requests with the same key get the same answer at the same time, whoever sends them. */
+  readonly key: string
+}
 
 /** Database access for requests. */
 export interface Data {
@@ -55,6 +62,15 @@ export interface Data {
    * ```
    */
   check(request: Request, call: Call): Promise<void>
+  /**
+   * Returns what the answer to a read depends on, for the caller's role.
+   * @throws ServiceError 400 when the role may not run the request, or when it is no read
+   * @example
+   * ```ts
+   * const { key, tables } = await data.watch(request, call) // [{"schema": "public", "name": "guestbook"}]
+   * ```
+   */
+  watch(request: Request, call: Call): Promise<Watched>
   /**
    * @param bytes size of the parts of an answer so far
    * @throws ServiceError 400 answer-too-large: more than `database.maxAnswerBytes`, or `maxAnonymousAnswerBytes`

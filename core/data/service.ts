@@ -137,6 +137,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     plan: runner.plan,
     prepare: runner.prepare,
     check: runner.check,
+    watch: runner.watch,
     mustFit: runner.mustFit,
     isRead: runner.isRead,
     query,

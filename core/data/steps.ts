@@ -9,6 +9,7 @@ import { type Observer, type Place, queryTags } from '../db/observe.js'
 import { writerOf } from '../db/writer.js'
 import type { Answer } from '../answer.js'
 import type { Eventual } from '../deadline.js'
+import { serviceError } from '../errors.js'
 import { type Json, Rows } from '../json/parse.js'
 import { LONG } from '../json/rows.js'
 import { answerRequest, type RequestSteps } from '../request.js'
@@ -48,7 +49,7 @@ interface Parts {
 }
 
 /** Runs the requests of plugins. */
-export interface Runner extends Pick<Data, 'run' | 'read' | 'plan' | 'prepare' | 'check' | 'mustFit'> {
+export interface Runner extends Pick<Data, 'run' | 'read' | 'plan' | 'prepare' | 'check' | 'watch' | 'mustFit'> {
   /** Returns whether the caller's request only reads. */
   isRead(request: Request, call: Call): Promise<boolean>
   /** @param caller charged for a new shape; absent: no charge */
@@ -206,6 +207,15 @@ export function createRunner(parts: Parts): Runner {
     },
     check: async (request, call) => {
       await compiled(snapshotOf(call), request, call)
+    },
+    async watch(request, call) {
+      const plan = await compiled(snapshotOf(call), request, call, call.session.caller)
+      const [statement] = plan.statements
+      if (!plan.reads || !statement || !isPlainRead(plan)) {
+        throw serviceError('not-supported', 'only reads can be watched')
+      }
+      const values = bind(statement.params, executionOf(request, call, plan).bindings)
+      return { ...plan.reads, key: JSON.stringify([statement.name, values]) }
     },
     isRead: async (request, call) => isPlainRead(await compiled(snapshotOf(call), request, call, call.session.caller)),
   }

@@ -11,6 +11,7 @@ import { templateUsage } from './usage.js'
 export default definePlugin({
   name: 'template',
   needs: ['query'],
+  wants: ['live'],
   setup(host) {
     const data = host.use('data')
     const operations = host.use('operations')

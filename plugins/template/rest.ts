@@ -1,3 +1,4 @@
+import type {} from 'rowhouse/plugins/live'
 import type { Context } from 'koa'
 import {
   assertSameOrigin,
@@ -24,7 +25,7 @@ import { openApi } from './openapi.js'
 import type { Stored, Templates } from './templates.js'
 
 /** Serves `/v1/template/<name>`: every method runs every template. */
-export function restRoutes(host: Host, data: Data, templates: Templates): void {
+export function restRoutes(host: Host<'query', 'live'>, data: Data, templates: Templates): void {
   const execute = async (ctx: Exchange) => {
     const call = callOf(ctx, wantedFormat(ctx))
     const stored = templates.find(ctx.params['name']!, data.catalog, '$')
@@ -36,6 +37,10 @@ export function restRoutes(host: Host, data: Data, templates: Templates): void {
     if (ctx.method === 'POST' || ctx.method === 'PUT') {
       const rowsAt = described.parameters.get('objects')?.use === 'rows' ? /^\/objects$/ : undefined
       Object.assign(args, bodyArguments(await readJson(ctx, { rowsAt, empty: Object.create(null) as JsonObject })))
+    }
+    const live = ctx.method === 'GET' && described.reads ? host.find('live') : undefined
+    if (live && ctx.accepts('application/json', 'text/event-stream') === 'text/event-stream') {
+      return live.open(ctx, { type: 'execute_query_template', args: { name: stored.name, args } })
     }
     return tagged(ctx, await templates.execute(stored, args, call, '$'))
   }

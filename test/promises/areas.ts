@@ -35,6 +35,7 @@ import { limits } from './limits.js'
 import { lint } from './lint.js'
 import { listeners } from './listeners.js'
 import { mailTemplates } from './mail-templates.js'
+import { liveQueries } from './live.js'
 import { messageLimits } from './message-limits.js'
 import { messages } from './messages.js'
 import { origins } from './origins.js'
@@ -75,6 +76,7 @@ export const AREAS = {
     writes,
     writers,
     rowHistory,
+    liveQueries,
     values,
     related,
     versions,
