@@ -59,7 +59,7 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 7,
       description:
-        'Maximum number of connections of all processes of this server together. If it is less than the sum of the sizes below, they shrink in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected. `run_sql` with `timeout_ms` or `no_transaction` opens up to 4 more for each process.',
+        'Maximum number of connections of all processes of this server together. If it is less than the sum of the sizes below, they shrink in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected. [`run_sql`](cli/README.md#several-processes) may open more.',
     },
     poolSize: count(10, 'Maximum number of connections for requests.'),
     pipelines: advanced.amount(

@@ -8,8 +8,8 @@ export interface Example {
   readonly code: string
 }
 
-/** Examples that show the inside of Rowhouse, or the tests of a clone. A package of somebody else cannot import it. */
-const INSIDE = ['core/http/README.md: const authenticate', 'providers/database/embedded/', 'test/README.md']
+/** Examples that show the tests of a clone. A package of somebody else cannot import them. */
+const INSIDE = ['test/README.md']
 
 const WHOLE = /^(\/\/ .*\n)?export default \{|^import .*\n+export default \{/
 const SETTINGS = /^(auth|http|jwt|plugins|providers): /
