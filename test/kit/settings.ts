@@ -30,7 +30,7 @@ export async function settingsPages(): Promise<Readonly<Record<string, string>>>
   const page = (head: string, advanced: boolean) => {
     const some = (settings: readonly Setting[]) => settings.filter((each) => each.advanced === advanced)
     const chosen = ofPlugins.map(([name, settings]) => [name, some(settings)] as const)
-    return [head, '## Core', table(some(ofCore)), '## Plugins', OFF, ...chosen.flatMap(section)]
+    return [head, '## Core', table(some(ofCore)), '## Plugins', ...(advanced ? [] : [OFF]), ...chosen.flatMap(section)]
   }
   const pages = {
     'core/SETTINGS.md': page(HEAD, false),
@@ -50,7 +50,7 @@ const section = ([title, settings]: readonly [string, readonly Setting[]]): read
 
 const UNITS = 'Settings whose names end in `Ms` are in milliseconds, and in `Bytes` in bytes.'
 
-const GENERATED = 'This page is generated from the schemas; a test compares it with them.'
+const GENERATED = 'This page is generated.'
 
 const HEAD = `# Settings
 
