@@ -175,7 +175,9 @@ export class Groups {
   /** @returns undefined when it has to be tried again */
   private async ask({ request, call }: Listener): Promise<Told | undefined> {
     try {
-      const json = (await this.data.run(request, call)) ?? 'null'
+      // Nobody cancels it: its statement has limits.
+      const { signal } = new AbortController()
+      const json = (await this.data.run(request, { ...call, signal })) ?? 'null'
       if (Buffer.byteLength(json) > this.options.maxAnswerBytes) {
         const message = `the answer has more than ${this.options.maxAnswerBytes} bytes (plugins.live.maxAnswerBytes)`
         return { kind: 'error', error: serviceError('answer-too-large', message, '$') }
