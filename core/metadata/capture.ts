@@ -16,6 +16,8 @@ import { CAPTURE_PREFIX as PREFIX } from './schema.js'
 export interface Capture {
   /** Whether it reads who writes, as `service.role` and others. */
   readonly asksWriter?: boolean
+  /** Whether it keeps values, which then look the same whoever writes. */
+  readonly keepsValues?: boolean
   /** @throws ServiceError 400 with a path below `$`, for a definition that does not fit the table */
   check(definition: Json, table: DatabaseTable): void
   /**
@@ -34,6 +36,7 @@ export interface CaptureTrigger {
   readonly name: string
   readonly event: CaptureEvent
   readonly asksWriter: boolean
+  readonly keepsValues: boolean
   readonly body: Sql
 }
 
@@ -64,9 +67,11 @@ export function triggersOf(table: DatabaseTable, wanted: Definitions, captures: 
     const bodies = asked.flatMap(({ statements }) => statements[event] ?? [])
     if (bodies.length === 0) return []
     const body = join(bodies, sql`\n`)
-    const asksWriter = asked.some(({ capture, statements }) => capture.asksWriter === true && statements[event])
-    const digest = createHash('sha256').update(`${asksWriter} ${body}`).digest('hex').slice(0, 16)
-    return [{ name: `${PREFIX}${table.oid}_${digest}_${event}`, event, asksWriter, body }]
+    const some = (key: 'asksWriter' | 'keepsValues') =>
+      asked.some(({ capture, statements }) => capture[key] === true && statements[event])
+    const [asksWriter, keepsValues] = [some('asksWriter'), some('keepsValues')]
+    const digest = createHash('sha256').update(`${asksWriter} ${keepsValues} ${body}`).digest('hex').slice(0, 16)
+    return [{ name: `${PREFIX}${table.oid}_${digest}_${event}`, event, asksWriter, keepsValues, body }]
   })
 }
 
@@ -139,9 +144,9 @@ const STYLED = join(
 )
 
 /** It runs with the rights of its owner, because whoever writes need not know of `svc_catalog`. */
-const functionText = ({ name, body }: CaptureTrigger): Sql =>
+const functionText = ({ name, keepsValues, body }: CaptureTrigger): Sql =>
   sql`create or replace function svc_catalog.${ident(name)}() returns trigger language plpgsql security definer
-  set search_path = pg_catalog, pg_temp ${STYLED} as ${literal(`begin\n${body}\nreturn null;\nend`)}`
+  set search_path = pg_catalog, pg_temp ${keepsValues ? STYLED : sql``} as ${literal(`begin\n${body}\nreturn null;\nend`)}`
 
 /** An argument says to the reading of the catalog that the trigger asks who writes. */
 const triggerText = ({ name, event, asksWriter }: CaptureTrigger, relation: Sql): Sql =>

@@ -10,6 +10,7 @@ export interface Definition {
 /** Keeps each change of a row, made by whatever statement. */
 export const capture: Capture = {
   asksWriter: true,
+  keepsValues: true,
   check(definition, table) {
     if (table.primaryKey.length === 0) {
       throw unexpectedPayload(`"${tableName(table)}" has no primary key, so its rows have no history`, '$')
