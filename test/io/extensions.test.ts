@@ -83,6 +83,31 @@ t.test('a misspelt key of an operation does not open it to everybody', async (t)
   })
 })
 
+t.test('handlers and authenticators in JavaScript may return their answers themselves', async (t) => {
+  const route = (method: string, path: string) =>
+    `host.route('${method}', '${path}', (exchange) => ({ kind: 'text', text: JSON.stringify([exchange.state.session.role, exchange.params.id ?? null]) }))`
+  const robots = `host.authenticator((credentials) => credentials.header('x-robot') === 'yes' ? { role: 'robot', variables: new Map(), via: 'token' } : null)`
+  for (const authenticator of ['', robots]) {
+    const { url } = await start(t, {
+      a: `${authenticator}; ${['get', 'post'].map((method) => `${route(method, '/x')}; ${route(method, '/x/:id')}`).join('; ')}`,
+    })
+    for (const method of ['GET', 'POST']) {
+      for (const path of ['/x', '/x/1']) {
+        // The first goes to the handler, the second through Koa.
+        for (const accept of ['application/json', 'text/plain;q=0.5, */*']) {
+          const answer = await fetch(url + path, { method, headers: { accept, 'x-robot': 'yes' } })
+          const found = [answer.status, await answer.json()]
+          t.same(
+            found,
+            [200, [authenticator ? 'robot' : 'anonymous', path === '/x' ? null : '1']],
+            `${method} ${path} ${accept}`,
+          )
+        }
+      }
+    }
+  }
+})
+
 t.test('a start that fails in a plugin says in which line', async (t) => {
   await t.rejects(start(t, { a: '\nhost.use("log")\nundefined.x' }), {
     message: /^plugin "a" failed in "setup": Cannot read .*'x'\) \(\/.*\/a\.mjs:4\)$/,
