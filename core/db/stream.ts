@@ -1,4 +1,4 @@
-import type { PoolClient } from 'pg'
+import pg, { type PoolClient } from 'pg'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { serviceError } from '../errors.js'
@@ -72,31 +72,32 @@ async function openRows(
   let closing: Promise<void> | undefined
   let resolveEnded!: () => void
   const ended = new Promise<void>((resolve) => (resolveEnded = resolve))
-  const close = async (failed: boolean) => {
+  const close = async (ending: Ending) => {
     connection.forget()
     source.drop()
-    if (failed) await cancel(database, client)
-    else stream.destroy()
-    const isBroken = failed || !source.close() || !(await commit(database, client, execution.timeoutMs))
-    client.release(isBroken)
+    if (ending === 'given up') await cancel(database, client)
+    else if (ending === 'read') stream.destroy()
+    const isUsable =
+      ending !== 'given up' && source.close() && (await finish(database, client, ending, execution.timeoutMs))
+    client.release(!isUsable)
   }
-  const end = (failed: boolean) => (closing ??= close(failed).finally(resolveEnded))
+  const end = (ending: Ending) => (closing ??= close(ending).finally(resolveEnded))
   const { free } = source
   // The reader may be gone before the generator starts, and a generator that never ran cleans up nothing.
-  signal.addEventListener('abort', () => void end(true), { once: true })
+  signal.addEventListener('abort', () => void end('given up'), { once: true })
   try {
     signal.throwIfAborted()
     let first: RowBatch = { parts: [], count: 0, bytes: 0 }
     while (first.count < BATCH && first.bytes < SMALL_BYTES) {
       const batch = await batches.next()
       if (batch.done) {
-        await end(false)
+        await end('read')
         return { first, done: true, async *rest() {}, free, async end() {}, ended }
       }
       first = concat(first, batch.value)
     }
     isFirst = false
-    const reader = new ReaderClock(database.config, () => void end(true))
+    const reader = new ReaderClock(database.config, () => void end('given up'))
     reader.start(first.bytes)
     void ended.then(() => reader.close())
     return {
@@ -104,11 +105,11 @@ async function openRows(
       done: false,
       rest: () => rest(batches, end, toClientError, reader),
       free,
-      end: () => end(true),
+      end: () => end('given up'),
       ended,
     }
   } catch (error) {
-    await end(true)
+    await end(endingOf(error))
     // The request may be retried on another connection.
     throw isConnectionError(error) ? error : toClientError(error)
   } finally {
@@ -129,10 +130,20 @@ async function begin(database: Database, pool: Pool, timeoutMs: number, signal: 
   }
 }
 
-/** @returns false when the connection is unusable */
-async function commit({ config }: Database, client: PoolClient, timeoutMs: number): Promise<boolean> {
-  if (!isPooled(config)) return true
-  return within(client.query('commit'), timeoutMs, new AbortController().signal).then(
+/** How a stream ended. `refused`: PostgreSQL refused the statement, and goes on with the next. */
+type Ending = 'read' | 'refused' | 'given up'
+
+const endingOf = (error: unknown): Ending =>
+  error instanceof pg.DatabaseError && !isConnectionError(error) ? 'refused' : 'given up'
+
+/**
+ * Ends the transaction. Without one, a refusal is answered completely when the next statement is.
+ * @returns false when the connection is unusable
+ */
+async function finish({ config }: Database, client: PoolClient, ending: Ending, timeoutMs: number): Promise<boolean> {
+  const text = isPooled(config) ? 'commit' : ending === 'refused' ? '' : undefined
+  if (text === undefined) return true
+  return within(client.query(text), timeoutMs, new AbortController().signal).then(
     () => true,
     () => false,
   )
@@ -140,11 +151,11 @@ async function commit({ config }: Database, client: PoolClient, timeoutMs: numbe
 
 async function* rest(
   batches: AsyncGenerator<RowBatch, void, undefined>,
-  end: (failed: boolean) => Promise<void>,
+  end: (ending: Ending) => Promise<void>,
   toClientError: (error: unknown) => unknown,
   reader: ReaderClock,
 ): AsyncGenerator<RowBatch, void, undefined> {
-  let complete = false
+  let ending: Ending = 'given up'
   try {
     reader.stop()
     for await (const batch of batches) {
@@ -152,11 +163,12 @@ async function* rest(
       yield batch
       reader.stop()
     }
-    complete = true
+    ending = 'read'
   } catch (error) {
+    ending = endingOf(error)
     throw toClientError(error)
   } finally {
-    await end(!complete)
+    await end(ending)
   }
 }
 

@@ -74,6 +74,40 @@ t.test('over TLS to the database it is the same', async (t) => {
   for (const [form, line] of Object.entries(FORMS)) await reads(t, server, 'c', form, line, 0)
 })
 
+t.test('a read that PostgreSQL refuses, at once or after many rows, keeps its connection', async (t) => {
+  for (const kind of ['fast', 'plain', 'pooled']) {
+    const { url } = await freshDatabase(t)
+    const config = { fast: kind === 'fast', ...(kind === 'pooled' ? { database: { directUrl: url } } : {}) }
+    const server = await served(t, { databaseUrl: url, config })
+    await server.must('run_sql', { sql: 'create view late as select id, text, 1 / (8000 - id) as n from a' })
+    await server.must('track_table', 'late')
+    const connections = async () =>
+      (await server.sql(`select pid from pg_stat_activity where application_name = 'rowhouse stream'`)).result.slice(1)
+    const read = (args: object) =>
+      server.query('select', { table: 'late', columns: ['id', 'text'], order_by: 'id', ...args })
+    const found = async () => {
+      const { status, body } = await read({ where: { id: { $lt: 4000 } } })
+      return [status, body.length]
+    }
+    t.same(await found(), [200, 3999], kind)
+    const before = await connections()
+    t.not(before.length, 0)
+
+    for (let i = 0; i < 3; i++) {
+      t.equal((await read({ where: { id: 'x' } })).status, 400, 'a value')
+      t.same(await found(), [200, 3999])
+      await t.rejects(read({ columns: ['id', 'text', 'n'] }), 'after many rows')
+      t.same(await found(), [200, 3999])
+    }
+
+    const after = new Set((await connections()).flat())
+    t.same(
+      before.flat().filter((pid) => !after.has(pid)),
+      [],
+    )
+  }
+})
+
 async function served(t: Test, options: Parameters<typeof testServer>[1] = {}): Promise<TestServer> {
   const server = await testServer(t, options)
   await server.must('run_sql', { sql: TABLES_SQL })
