@@ -103,19 +103,31 @@ export class Params {
   readonly all: Param[] = []
   /** Whether geometries, or the language of a search, come from parameters. */
   fresh = false
+  /** What reads the values that PostgreSQL would otherwise read when it meets a row. */
+  readonly ahead = new Set<Sql>()
   private readonly places = new Map<string, Sql>()
 
   /** Prints `$1::int4`. Equal operands share one parameter. PostGIS types, and lists of them, are read from GeoJSON. */
   operand(operand: Operand): Sql {
     const { type } = operand
     if (isListOfArrays(type)) return sql`array(select a::text from (${this.arrays(operand)}) as l(a))`
-    return this.read(this.place(operand), type)
+    const value = this.read(this.place(operand), type)
+    const isRow = type.kind === 'row' || type.element?.kind === 'row'
+    if (type.regex || isRow) this.readAhead(operand, type.regex ? compiled(value, type.regex) : value)
+    return value
   }
 
   /** Prints the rows of a list of arrays: `select e::_int4 from unnest($1::_text) e`. */
   arrays(operand: Operand): Sql {
     const array = this.read(sql`e`, operand.type.element as SqlType)
-    return sql`select ${array} from pg_catalog.unnest(${this.place(operand)}::_text) e`
+    const rows = sql`select ${array} from pg_catalog.unnest(${this.place(operand)}::_text) e`
+    this.readAhead(operand, sql`(select pg_catalog.count(a) from (${rows}) as l(a))`)
+    return rows
+  }
+
+  /** Constants were read when their definition was written. */
+  private readAhead(operand: Operand, value: Sql): void {
+    if (operand.kind !== 'const') this.ahead.add(value)
   }
 
   /** Prints a value of a type that is given as text. */
@@ -136,6 +148,10 @@ export class Params {
     return place
   }
 }
+
+/** Prints what PostgreSQL can only compute of a regular expression that it can read. It reads one when it matches something. */
+export const compiled = (value: Sql, regex: NonNullable<SqlType['regex']>): Sql =>
+  regex === 'posix' ? sql`('' operator(pg_catalog.~) ${value})` : sql`('' similar to ${value})`
 
 /** Returns whether a type is that of the right side of `$in` for a column of arrays. */
 export const isListOfArrays = ({ list, element }: SqlType): boolean => list === true && element?.kind === 'array'

@@ -1,7 +1,7 @@
 import { type Count, type Field, type Op, type Operand, operatorsIn, type Read, type Roots } from '../ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer, values } from './printer.js'
-import type { Statement } from './bind.js'
+import { compiled, type Statement } from './bind.js'
 import { alias, columnNames, ident, integer, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
 /**
@@ -35,15 +35,7 @@ export function emitConstants(constants: readonly Operand[]): Statement {
   const printer = new Printer()
   const read = constants.map((constant) => {
     const value = printer.params.operand(constant)
-    // PostgreSQL reads a pattern when it matches something.
-    switch (constant.type.regex) {
-      case 'posix':
-        return sql`('' operator(pg_catalog.~) ${value})`
-      case 'similar':
-        return sql`('' similar to ${value})`
-      case undefined:
-        return value
-    }
+    return constant.type.regex ? compiled(value, constant.type.regex) : value
   })
   return printer.statement(sql`select ${join(read, sql`, `)}`)
 }
@@ -167,7 +159,7 @@ function emitParts(roots: Roots): Statement {
 function emitAhead({ from, table }: Read): readonly Statement[] {
   if (!from?.ahead) return []
   const printer = new Printer()
-  if (from.procedure) return [{ ...printer.statement(sql`call ${printer.call(from)}`), row: true }]
+  if (from.procedure) return [{ ...printer.command(sql`call ${printer.call(from)}`), row: true }]
   const t = printer.alias()
   if (from.columns) {
     const texts = from.columns.map(({ name }) => sql`${t}.${ident(name)}::text`)

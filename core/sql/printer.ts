@@ -45,7 +45,14 @@ export class Printer {
   private aliases = 0
   private calls = false
 
-  statement(text: Sql): Statement {
+  /** @param select a query without conditions of its own: PostgreSQL meets one that depends on no row before any row */
+  statement(select: Sql): Statement {
+    const { ahead } = this.params
+    if (ahead.size === 0) return this.command(select)
+    return this.command(sql`${select} where pg_catalog.num_nulls(${join([...ahead], sql`, `)}) >= 0`)
+  }
+
+  command(text: Sql): Statement {
     const { all, fresh } = this.params
     return { text, params: all, ...(this.calls ? { calls: true } : {}), ...(fresh ? { fresh } : {}) }
   }

@@ -1,5 +1,8 @@
 import t, { type Test } from 'tap'
+import pg from 'pg'
+import fc from '../kit/property.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
+import { TYPES, TYPES_SQL } from '../kit/typed-values.js'
 
 const USER: As = {
   role: 'user',
@@ -493,4 +496,68 @@ t.test('a variable for a pattern has the type of the column, or String', async (
     t.same(await ask(query, { c: 'flag' }), { data: { thing: [1, 2, 3, 4].map((id) => ({ id })) } })
     t.match(await ask(query, { c: 'name' }), { errors: [{ message: /enum/ }] })
   }
+})
+
+t.test('a value that PostgreSQL cannot read is refused whatever rows there are', async (t) => {
+  const server = await testServer(t)
+  const database = new pg.Client({ connectionString: server.databaseUrl })
+  await database.connect()
+  t.teardown(() => database.end())
+  const names =
+    'i4 s uid ts mood pos b tree ci bag r4 mr pt tsq i4s words grid moods ranges bags place places trip parcels'
+  const operators =
+    'eq in contains contained_in overlaps adjacent has_keys_any path_exists similar regex niregex ancestor_any matches matches_any matches_fulltext'.split(
+      ' ',
+    )
+  const types = names.split(' ').map((name) => [name, TYPES[name]!] as const)
+  const columns = types.map(([name, { sql }]) => `${name} ${sql}`).join(', ')
+  // Plans for any value: PostgreSQL then knows none before it runs them.
+  await database.query(`alter database ${new URL(server.databaseUrl).pathname.slice(1)} set plan_cache_mode = force_generic_plan;
+    set search_path = public, ext; ${TYPES_SQL}
+    create table full_one (id int primary key, ${columns}); create table empty_one (like full_one including all);
+    insert into full_one (id) values (1)`)
+  for (const [name, { of, sql, from }] of types) {
+    const text = fc.sample(of, { numRuns: 1, seed: 1 })
+    await database.query(`update full_one set ${name} = ${from ?? `$1::text::${sql}`}`, text)
+  }
+  await server.must(
+    'bulk',
+    ['full_one', 'empty_one'].map((table) => ({ type: 'track_table', args: table })),
+  )
+  const filter = { id: { $gt: 0 } }
+  await server.must('create_select_permission', {
+    table: 'empty_one',
+    role: 'user',
+    permission: { columns: '*', filter },
+  })
+
+  let refused = 0
+  for (const [name] of types) {
+    for (const operator of operators) {
+      for (const value of ['((', [null, '((']]) {
+        const where = { [name]: { [`$${operator}`]: value } }
+        const read = (table: string, as?: As, limit?: number) =>
+          server.query('select', { table, columns: ['id'], where, limit }, as)
+        const { status, body } = await read('full_one')
+        if (status === 200 || /^(unknown operator|expecting)|not supported|no list type/.test(body.error)) continue
+        refused++
+        const found = []
+        // The third time with a statement that was prepared.
+        for (let i = 0; i < 3; i++) found.push(await read('empty_one', USER, 10))
+        found.push(await server.query('delete', { table: 'empty_one', where }))
+        const wrong = found.filter((each) => each.status !== status)
+        t.same(
+          wrong.map(({ text }) => text),
+          [],
+          `${name} ${operator} ${JSON.stringify(value)}`,
+        )
+      }
+    }
+  }
+  for (const [name] of types) {
+    const set = (table: string) => server.query('update', { table, where: { id: 1 }, $set: { [name]: '((' } })
+    const { status } = await set('full_one')
+    for (let i = 0; i < 3; i++) t.same((await set('empty_one')).status, status, `${name} set`)
+  }
+  t.ok(refused > 100, String(refused))
 })
