@@ -42,7 +42,7 @@ export async function changedPackage(name: string, piece: RegExp, to: string, te
 
 const built = (name: string): string => fileURLToPath(new URL(`../../${name}`, import.meta.url))
 
-async function changedSource(name: string, piece: RegExp, to: string): Promise<string> {
+export async function changedSource(name: string, piece: RegExp, to: string): Promise<string> {
   const source = await readFile(built(name), 'utf8')
   const changedSource = source.replace(piece, to)
   if (changedSource === source) throw new Error(`${name} has changed: ${piece.source} is not in it`)

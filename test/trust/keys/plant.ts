@@ -15,7 +15,7 @@ interface Planted {
 }
 
 /** Where `send_email` gets the transaction. */
-const STORED = /(config\.queue\.leaseSeconds, undefined), call\.transaction/
+const STORED = /(outbox\.put\(messages, 'queue', \[\], config\.queue\.leaseSeconds), call\.transaction/
 
 export const FAULTS = {
   'file outside': {

@@ -3,31 +3,31 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
   'related conditions': {
     what: 'a condition through a relationship looks at rows that are hidden',
     code: [
-      'core/plan/authorize.js',
-      /(case 'exists': \{[^}]*where: )guard\(selectFilter\(remote\), (condition\(exp\.where, remote\)), remote, catalog\)/,
-      '$1$2',
+      'core/plan/authorize-read.js',
+      /inside\(exp\.where, remote, exp\.from !== undefined\)/,
+      'condition(exp.where, remote, [table, ...around])',
     ],
   },
   'aggregate conditions': {
     what: 'a condition on what is computed of related rows computes it of hidden ones too',
     code: [
-      'core/plan/authorize.js',
-      /(columns\(remote, exp\.columns, 'select'\);\s*return \{ \.\.\.exp, where: )guard\(selectFilter\(remote\), (condition\(exp\.where, remote\)), remote, catalog\)/,
-      '$1$2',
+      'core/plan/authorize-read.js',
+      /inside\(exp\.where, remote\),/,
+      'condition(exp.where, remote, [table, ...around]),',
     ],
   },
   'related order': {
     what: 'rows are sorted by columns of hidden rows',
-    code: ['core/plan/authorize.js', /(return \{ \.\.\.by, )where: selectFilter\(remote\), (by: target)/, '$1$2'],
+    code: ['core/plan/authorize-read.js', /where: selectFilter\(remote\), (by: target)/, '$1'],
   },
   'aggregate order': {
     what: 'rows are sorted by what is computed of hidden rows',
-    code: ['core/plan/authorize.js', /return \{ \.\.\.by, where: selectFilter\(remote\) \};/, 'return by;'],
+    code: ['core/plan/authorize-read.js', /, of, where: selectFilter\(remote\) \};/, ', of };'],
   },
   'rows outside of pages': {
     what: 'a page is said to have another one before or after it, which holds hidden rows only',
     code: [
-      'core/plan/authorize.js',
+      'core/plan/authorize-read.js',
       /const beyond = \(where\) => where && rows\(\{ \.\.\.read, where \}, table\)\.where;/,
       'const beyond = (where) => where;',
     ],
@@ -35,7 +35,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
   count: {
     what: 'hidden rows are counted',
     code: [
-      'core/plan/authorize.js',
+      'core/plan/authorize-read.js',
       /guard\(selectFilter\(table\), (condition\(count\.where, table\)), table, catalog\)/,
       '$1',
     ],
@@ -43,33 +43,33 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
   groups: {
     what: 'hidden rows are grouped',
     code: [
-      'core/plan/authorize.js',
-      /checkGroups\(read, group\);\s*return \{ \.\.\.read, \.\.\.rows\(read, table\) \};/,
-      'checkGroups(read, group); return read;',
+      'core/plan/authorize-read.js',
+      /(checkGroups\(read, group\);\s*return \{ \.\.\.read), \.\.\.rows\(read, table\)/,
+      '$1',
     ],
   },
   update: {
     what: 'hidden rows are updated',
     code: [
-      'core/plan/authorize.js',
-      /guard\(filter\(permission\.filter\), (condition\(update\.where, table\)), table, catalog\)/,
-      '$1',
+      'core/plan/authorize-write.js',
+      /targets\(permission, update\.where, table, [^)]*\)/,
+      'condition(update.where, table)',
     ],
   },
   delete: {
     what: 'hidden rows are deleted',
     code: [
-      'core/plan/authorize.js',
-      /guard\(filter\(permission\.filter\), (condition\(remove\.where, table\)), table, catalog\)/,
-      '$1',
+      'core/plan/authorize-write.js',
+      /targets\(permission, remove\.where, table, [^)]*\)/,
+      'condition(remove.where, table)',
     ],
   },
   'rows of functions': {
     what: 'the rows of a computed field are not filtered',
     code: [
-      'core/plan/authorize.js',
-      /return rowsOf\(field\.read, (tableFor\(field\.read\.table, 'select'\))\);/,
-      'return { ...field.read, fields: fields(field.read.fields, $1) };',
+      'core/plan/authorize-read.js',
+      /rowsOf\(read, (tableFor\(read\.table, 'select'\))\)/,
+      '{ ...read, fields: fields(read.fields, $1) }',
     ],
   },
   functions: {
@@ -88,8 +88,8 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
     what: 'a column that a role may not select is refused in other words than one that does not exist',
     code: [
       'core/plan/names.js',
-      /(\? column : fail\()(columnDenied\(table, name, action, path\))\)/,
-      '$1column ? $2 : notExists(`column "${name}" does not exist`, path))',
+      /throw (columnDenied\(table, name, action, path\));/,
+      'throw column ? $1 : notExists(`column "${name}" does not exist`, path);',
     ],
   },
   'conditions that fail': {

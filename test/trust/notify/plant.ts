@@ -21,10 +21,11 @@ export const FAULTS = {
     shows: /and no row|is 2 messages/,
     code: [
       'sending.js',
-      /(const stored = await outbox\.put\()/,
+      /(stored = await outbox\.put\()/,
       `if (mode === 'sync') {
-         const claim = { mode, attachments, attempts: 0, claims: 0, losses: 0, provider: null, unknown_for: null, age: 0 };
-         await mapConcurrently(messages, 1, (message) => delivery.deliver({ ...message, ...claim }, since));
+         const { attachments } = ready;
+         const claim = { mode, attachments, attempts: 0, claims: 0, losses: 0, provider: null, recipients: null, events: null, unknown_for: null, age: 0 };
+         await mapConcurrently(ready.messages, 1, (message) => delivery.deliver({ ...message, ...claim }, since));
        }
        $1`,
     ],
@@ -53,7 +54,11 @@ export const FAULTS = {
   outside: {
     what: 'stores a message outside of the transaction that it belongs to',
     shows: /never committed/,
-    code: ['operations.js', /(config\.queue\.leaseSeconds, undefined), call\.transaction/, '$1'],
+    code: [
+      'operations.js',
+      /(outbox\.put\(messages, 'queue', \[\], config\.queue\.leaseSeconds), call\.transaction/,
+      '$1',
+    ],
   },
 } as const satisfies Record<string, Planted>
 
