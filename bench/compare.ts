@@ -1,6 +1,7 @@
-import { placesOf, ratio, type Ratio, systemsOf } from './ratios.js'
+import type { Burst, Pair } from './load/paired-client.js'
+import type { Ratio } from './ratios.js'
 import type { Commit } from './result.js'
-import type { Section } from './section.js'
+import { clusteredMean } from './statistics.js'
 
 /** This build beside another one. */
 export interface Comparison {
@@ -10,52 +11,67 @@ export interface Comparison {
   readonly differences: readonly Difference[]
 }
 
-/** One figure of one system: this build over the other. */
+/** CPU time per request of one scenario, of the server or of its PostgreSQL: this build over the other. */
 export interface Difference {
   readonly section: string
   readonly title: string
+  /** Its pairs are starts of both builds. */
   readonly ratio: Ratio
-  /** By more than a tenth, and not by chance. */
-  readonly worse: boolean
 }
 
-const MUCH = 0.1
-/** CPU time of server and database together: on a noisy machine steadier than any rate. */
-export const CPU = 'cpu'
+/** A change of 5 % is found. Half of it is the border, so that chance has as far to go from there as from 0. */
+const SOUGHT = 0.05
+const LEAST = SOUGHT / 2
+/** Fewer starts say little about how starts differ. */
+export const ENOUGH_STARTS = 5
+/** Of an interval, when there is no use in more starts. */
+const NARROW = 0.012
 
-/** What is compared in each section, and CPU per request where it was read. @param suffix behind the other's systems */
-export function differencesOf(sections: readonly Section[], suffix: string): Difference[] {
-  return sections.map(withCpu).flatMap((section) => {
-    const systems = systemsOf(section)
-    const pairs = systems.filter((system) => systems.includes(`${system}${suffix}`))
-    return pairs.flatMap((system) =>
-      placesOf(section.cells).flatMap((at) =>
-        [CPU, section.compared]
-          .flatMap((figure) => ratio(section, system, `${system}${suffix}`, figure, at) ?? [])
-          .map((found) => ({ section: section.id, title: section.title, ratio: found, worse: isMuchWorse(found) })),
-      ),
-    )
+/** @param starts pairs of bursts by start */
+export function differenceOf(section: string, title: string, starts: readonly (readonly Pair[])[]): Difference[] {
+  return (['server', 'database'] as const).flatMap((figure) => {
+    const clusters = starts
+      .map((pairs) => pairs.flatMap((pair) => logRatio(pair, figure)))
+      .filter(({ length }) => length > 0)
+    if (clusters.length === 0) return []
+    const { mean, low, high } = clusteredMean(clusters)
+    const interval = { median: Math.exp(mean), low: Math.exp(low), high: Math.exp(high) }
+    const ratio = {
+      system: 'rowhouse',
+      against: 'the other',
+      figure,
+      pairs: clusters.length,
+      ...interval,
+      lessIsBetter: true,
+      finding: findingOf(interval, clusters.length),
+    }
+    return [{ section, title, ratio }]
   })
 }
 
-export function isMuchWorse({ finding, median, lessIsBetter }: Ratio): boolean {
-  return finding === 'worse' && (lessIsBetter ? median > 1 + MUCH : median < 1 - MUCH)
+function logRatio([own, other]: Pair, figure: keyof Burst): number[] {
+  return own[figure] > 0 && other[figure] > 0 ? [Math.log(own[figure] / other[figure])] : []
 }
 
-/** Figures that say nothing, because of too few or too many disturbed rounds. */
+/** A change that is called so is proven, and of half of 5 % at least. */
+function findingOf({ median, low, high }: Pick<Ratio, 'median' | 'low' | 'high'>, starts: number): Ratio['finding'] {
+  if (starts < ENOUGH_STARTS) return 'too few rounds'
+  if (low > 1 && median > 1 + LEAST) return 'worse'
+  if (high < 1 && median < 1 - LEAST) return 'better'
+  return high < 1 + SOUGHT && low > 1 - SOUGHT ? 'no proven difference' : 'too noisy'
+}
+
+export const isWorse = ({ ratio }: Difference): boolean => ratio.finding === 'worse'
+
+/** Whether more starts would change nothing. */
+export const isSettled = ({ ratio: { pairs, low, high } }: Difference): boolean =>
+  pairs >= ENOUGH_STARTS && Math.log(high / low) < 2 * NARROW
+
+/** Figures that say nothing, because of too few starts or too much noise. */
 export const silentOf = ({ differences }: Comparison): readonly Difference[] =>
   differences.filter(({ ratio: { finding } }) => finding === 'too few rounds' || finding === 'too noisy')
 
-/** Whether it can neither be said that something is worse nor that nothing is. */
+/** Whether it can neither be said that something is worse nor that no server is. */
 export const hasNoVerdict = (comparison: Comparison): boolean =>
-  comparison.differences.every(({ worse }) => !worse) &&
-  (comparison.differences.length === 0 || silentOf(comparison).length > 0)
-
-function withCpu(section: Section): Section {
-  const cells = section.cells.map((cell) => {
-    const { server, database } = cell.figures
-    if (server === undefined || database === undefined) return cell
-    return { ...cell, figures: { ...cell.figures, [CPU]: server + database } }
-  })
-  return { ...section, cells, lessIsBetter: [...(section.lessIsBetter ?? []), CPU] }
-}
+  !comparison.differences.some(isWorse) &&
+  (comparison.differences.length === 0 || silentOf(comparison).some(({ ratio: { figure } }) => figure === 'server'))

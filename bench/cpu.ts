@@ -26,11 +26,38 @@ export function readCpu(server: number | undefined, postmaster: number): Cpu | u
   }
   if (!own || !main) return undefined
   return {
-    server:
-      server === undefined ? 0 : [stat(server), ...childrenOf(server)].reduce((sum, each) => sum + (each?.own ?? 0), 0),
-    database: main.own + main.reaped + backends.reduce((sum, backend) => sum + backend.own, 0),
+    server: server === undefined ? 0 : preciseMs([stat(server), ...childrenOf(server)]),
+    database: main.reaped + preciseMs([main, ...backends]),
     load: own.reaped,
   }
+}
+
+/**
+ * CPU time of the threads of a process, in µs. The kernel counts it in ns here, unlike in `stat`.
+ * @returns 0 for a process that has ended, and where a kernel does not count it
+ */
+export function threadsCpu(pid: number): number {
+  const tasks = `/proc/${pid}/task`
+  return threadsOf(tasks).reduce(
+    (sum, id) => sum + Number(read(`${tasks}/${id}/schedstat`)?.split(' ')[0] ?? 0) / 1000,
+    0,
+  )
+}
+
+function threadsOf(tasks: string): readonly string[] {
+  try {
+    return readdirSync(tasks)
+  } catch {
+    return []
+  }
+}
+
+/** Processes of PostgreSQL that serve connections to a database, by their titles: `postgres: USER DATABASE HOST ...`. */
+export function backendsOf(postmaster: number, url: string): readonly number[] {
+  const database = new URL(url).pathname.slice(1)
+  return childrenOf(postmaster).flatMap(({ pid }) =>
+    read(`/proc/${pid}/cmdline`)?.split(' ')[2] === database ? pid : [],
+  )
 }
 
 /** Resident memory in MiB: `VmRSS` now, `VmHWM` the most it has ever been. */
@@ -38,6 +65,10 @@ export function readMemory(pid: number, field: 'VmRSS' | 'VmHWM'): number | unde
   const kib = read(`/proc/${pid}/status`)?.match(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm'))?.[1]
   return kib === undefined ? undefined : Number(kib) / 1024
 }
+
+/** Threads that have ended are in `stat` only, whose figures are cut to ticks. */
+const preciseMs = (processes: readonly (Stat | undefined)[]): number =>
+  processes.reduce((sum, each) => sum + (each ? Math.max(each.own, threadsCpu(each.pid) / 1000) : 0), 0)
 
 /** What all processors have done so far, in ticks. */
 export interface Usage {
@@ -80,6 +111,7 @@ export async function otherUse(): Promise<number | undefined> {
 }
 
 interface Stat {
+  readonly pid: number
   readonly parent: number
   readonly own: number
   /** Of children that it has waited for. */
@@ -99,7 +131,7 @@ function stat(pid: number): Stat | undefined {
   if (text === undefined) return undefined
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   const ticks = (field: number) => Number(fields[field - 3]) * TICK_MS
-  return { parent: Number(fields[1]), own: ticks(14) + ticks(15), reaped: ticks(16) + ticks(17) }
+  return { pid, parent: Number(fields[1]), own: ticks(14) + ticks(15), reaped: ticks(16) + ticks(17) }
 }
 
 function read(path: string): string | undefined {

@@ -2,48 +2,43 @@ import type { Bench } from './bench.js'
 import { type Answer, answerOf, check } from './check.js'
 import { readCpu } from './cpu.js'
 import { withClient } from './database.js'
-import { EFFICIENCY_COLUMN, efficiencyTargets, PER_CPU_COLUMN, withEfficiency } from './efficiency.js'
+import { CPU_COLUMNS, efficiencyTargets, withEfficiency } from './efficiency.js'
 import { runLoad, type Window } from './load/load.js'
 import { pgbench, runPgbench } from './load/pgbench.js'
 import { type LoadScenario, requestCount } from './scenarios/scenario.js'
 import { interleave, type Job, type Measured, type Section } from './section.js'
-import type { RunningBuild } from './servers.js'
 import type { Endpoint, Post } from './systems/child.js'
 import type { RunningPeer, Way } from './systems/peer.js'
-import { byGateway, byToken, compiledSql, queryPost, send } from './systems/server.js'
+import { type BenchServer, byGateway, byToken, compiledSql, queryPost, send } from './systems/server.js'
 
+const RATES = { rps: 'requests/s', p50: 'p50 ms', p99: 'p99 ms' }
 /** Of requests over HTTP. */
 export const REQUEST_COLUMNS = {
-  rps: 'requests/s',
-  p50: 'p50 ms',
-  p99: 'p99 ms',
+  ...RATES,
   server: 'server CPU µs/request',
   database: 'PostgreSQL CPU µs/request',
 }
-const COLUMNS = {
-  ...EFFICIENCY_COLUMN,
-  ...REQUEST_COLUMNS,
-  load: 'load tool CPU µs/request',
-  ...PER_CPU_COLUMN,
-}
+const COLUMNS = { ...CPU_COLUMNS, ...RATES }
 
 /** More backends only get in each other's way on a small machine, so the limit is the best of these. */
 const PGBENCH_CLIENTS = [1, 4, 16]
 const BEST_OF_PGBENCH = `pgbench, best of ${PGBENCH_CLIENTS.join(', ')} clients`
-export const LESS_IS_BETTER = ['p50', 'p99', 'server', 'database', 'load']
+export const LESS_IS_BETTER = ['cpu', 'p50', 'p99', 'server', 'database', 'load']
 
 export const OWN = 'rowhouse'
 /** For one answer before anything is timed. */
 const MOST_MS = 60_000
+/** The way to ask that hand-written servers are measured with. */
+export const OWN_TOKENS = 'rowhouse with tokens'
 const OWN_GRAPHQL = 'rowhouse GraphQL'
 
 /** Measures a read on servers that are warm. */
 export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise<Section> {
   const { size, url } = bench
-  const { server, builds, koa, nodeHttp, peers } = await bench.servers()
+  const { server, koa, peers } = await bench.servers()
   const count = requestCount(size)
   const doors = [
-    ...(await Promise.all(builds.map((build) => ownDoors(scenario, bench, build)))).flat(),
+    ...(await ownDoors(scenario, bench, server)),
     ...peers.flatMap((peer) => peerDoors(peer, peer.reads(scenario, size))),
     ...bench.peersByUrl.peers.map((peer) => peer.door(scenario, size)),
   ]
@@ -64,19 +59,17 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
   const least = (n: number) => ({ ...queryPost(scenario.request(n, size), {}), path: `/?bytes=${bytes}` })
   const jobs: Job[] = [
     ...doors.map((door) => ({ system: door.system, measure: over(door) })),
-    ...Object.entries(bench.comparing ? {} : { koa, 'node:http': nodeHttp }).map(([system, child]) => {
-      return { system, measure: over({ system, child, post: least, rows: String }) }
-    }),
+    { system: 'koa', measure: over({ system: 'koa', child: koa, post: least, rows: String }) },
     ...pgbenchJobs(bench, scenario.clients, limit),
   ]
   return {
     id: scenario.id,
     title: `${scenario.title}, ${scenario.clients} clients, ${bytes} bytes`,
     columns: COLUMNS,
-    compared: 'rps',
+    compared: 'cpu',
     lessIsBetter: LESS_IS_BETTER,
-    subjects: [OWN, OWN_GRAPHQL],
-    targets: efficiencyTargets(OWN, scenario.timesPostgraphile),
+    subjects: [OWN, OWN_TOKENS],
+    targets: efficiencyTargets(scenario.aims),
     cells: withEfficiency(await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)), {
       servers: doors.map(({ system }) => system),
       koa: 'koa',
@@ -92,7 +85,7 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
 
 /** At its best; a quick run has time for one number of clients. */
 export function pgbenchJobs(bench: Bench, clients: number, limit: (clients: number) => () => Promise<Measured>): Job[] {
-  if (pgbench() === undefined || bench.comparing) return []
+  if (pgbench() === undefined) return []
   if (!bench.full) return [{ system: pgbenchSystem(bench, clients), measure: limit(few(clients)) }]
   return [bestOfPgbench(limit)]
 }
@@ -143,16 +136,28 @@ export function peerDoors(peer: RunningPeer, ways: readonly Way[]): readonly Doo
   }))
 }
 
-/** Windows of as many different requests as `count`, in turn. */
+/** Requests at least, and CPU times of two windows that are as good as equal, before a server is warm; or so long. */
+const WARM_REQUESTS = 5_000
+const WARM_ALIKE = 1.05
+const WARM_MS = 20_000
+/** CPU time of the server in a window: on a busy machine a second may hold little of it. */
+const WINDOW_CPU_MS = 500
+
+/**
+ * Windows of as many different requests as `count`, in turn. The first waits until the server is warm, and says how many requests
+ * a window needs.
+ */
 export function throughDoor(
   bench: Bench,
   door: Door,
   { count, clients }: { readonly count: number; readonly clients: number },
 ): () => Promise<Measured> {
+  let warm: number | undefined
+  let { window } = bench
   return async () => {
     await door.settle?.()
     const { child } = door
-    return measured(bench, child, async (window) => {
+    const run: Run = async (window) => {
       const posts = Array.from({ length: count }, (_, n) => door.post(n))
       const [{ path, headers, method = 'POST' }] = posts as [Post]
       const [paths, bodies] = [posts.map((post) => post.path), posts.map(({ body }) => body)]
@@ -169,8 +174,35 @@ export function throughDoor(
         window,
       }
       return runLoad(job)
-    })()
+    }
+    // One that was started again is cold.
+    if (warm !== child.pid && bench.window.kind === 'seconds') {
+      bench.progress(`warming ${door.system}`)
+      const cpu = await warmUp(bench, child, run)
+      const requests = Math.max(10 * clients, Math.ceil((bench.window.seconds * WINDOW_CPU_MS * 1000) / cpu))
+      if (cpu > 0) window = { kind: 'requests', requests }
+    }
+    warm = child.pid
+    return measured({ ...bench, window }, child, run)()
   }
+}
+
+/**
+ * What compiles code while it runs costs less and less: a window that is measured should not be one of these.
+ * @returns µs of CPU for each request; 0 where it cannot be read
+ */
+async function warmUp(bench: Bench, child: Endpoint, run: Run): Promise<number> {
+  const began = performance.now()
+  let requests = 0
+  let last = 0
+  for (let alike = false; !(alike && requests >= WARM_REQUESTS) && performance.now() - began < WARM_MS;) {
+    const { figures } = await measured({ ...bench, leadIn: undefined }, child, run)()
+    const cpu = figures['server'] ?? 0
+    requests += figures['requests'] ?? 0
+    alike = Math.max(cpu, last) <= WARM_ALIKE * Math.min(cpu, last)
+    last = cpu
+  }
+  return last
 }
 
 export const answerThrough =
@@ -182,22 +214,22 @@ export const answerThrough =
 
 async function ownDoors(
   scenario: LoadScenario,
-  { size, full }: Bench,
-  { server: child, suffix, folder }: RunningBuild,
-): Promise<readonly Door[]> {
+  { size }: Bench,
+  child: BenchServer,
+): Promise<readonly [Door, ...Door[]]> {
   const query = (headers: Post['headers']) => (n: number) => queryPost(scenario.request(n, size), headers)
   const rows = (answer: string) => answer
-  const own: Door = { system: `${OWN}${suffix}`, child, post: query(byGateway), rows }
-  // A second one of this build is there for this only.
-  if (suffix !== '' && folder === undefined) return [own]
   const graphql: Door = {
-    system: `${OWN_GRAPHQL}${suffix}`,
+    system: OWN_GRAPHQL,
     child,
     post: (n) => ({ ...queryPost(scenario.graphql(n, size), byGateway), path: '/v1/graphql' }),
     rows: (answer) => JSON.stringify((JSON.parse(answer) as { data: { root: unknown } }).data.root),
   }
-  const tokens: Door = { system: 'rowhouse with tokens', child, post: query(await byToken()), rows }
-  return [own, graphql, ...(full && suffix === '' ? [tokens] : [])]
+  return [
+    { system: OWN, child, post: query(byGateway), rows },
+    { system: OWN_TOKENS, child, post: query(await byToken()), rows },
+    graphql,
+  ]
 }
 
 export type Run = (window: Window) => Promise<{
@@ -210,7 +242,7 @@ export type Run = (window: Window) => Promise<{
 export function measured(bench: Bench, child: Endpoint | undefined, run: Run): () => Promise<Measured> {
   return async () => {
     // pgbench connects anew for each window: there is nothing that would stay warm.
-    if (child !== undefined && bench.window.kind === 'seconds') await run(bench.leadIn)
+    if (child !== undefined && bench.leadIn !== undefined) await run(bench.leadIn)
     const before = readCpu(child?.pid, bench.database.pid)
     const { failures, ...figures } = await run(bench.window)
     const after = readCpu(child?.pid, bench.database.pid)

@@ -1,4 +1,5 @@
-import { copyFile, readdir, readFile } from 'node:fs/promises'
+import { readdirSync } from 'node:fs'
+import { copyFile, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { runProgram } from './program.js'
@@ -13,7 +14,7 @@ export interface Peer {
 }
 
 /** What its adapter is called. */
-export type PeerKind = 'postgraphile' | 'postgraphile-4' | 'directus' | 'tus'
+export type PeerKind = 'postgraphile' | 'postgraphile-4' | 'directus' | 'fastify' | 'tus'
 
 export interface Peers {
   readonly peers: readonly Peer[]
@@ -24,14 +25,17 @@ export interface Peers {
 /** In the source tree: each peer has a `package.json` and a lock file there. */
 const FOLDER = fileURLToPath(new URL('../../bench/peers/', import.meta.url))
 
+/** What `--peers` may name. */
+export const PEERS: readonly string[] = readdirSync(FOLDER).toSorted()
+
 /** Installs the peers that run on this Node, each from its lock file. What is installed already stays. */
-export async function installPeers(wanted: boolean, progress: (text: string) => void): Promise<Peers> {
+export async function installPeers(wanted: readonly string[], progress: (text: string) => void): Promise<Peers> {
   const peers: Peer[] = []
   const notMeasured: string[] = []
-  for (const entry of (await readdir(FOLDER)).toSorted()) {
+  for (const entry of PEERS) {
     const folder = join(FOLDER, entry)
     const { name, node, kind, build } = await describe(folder)
-    if (!wanted) notMeasured.push(`${name}, which --peers installs`)
+    if (!wanted.includes(entry)) notMeasured.push(`${name}, which --peers ${entry} installs`)
     else if (Number.parseInt(process.versions.node) < node)
       notMeasured.push(
         `${name}, which needs Node ${node} or newer, and this is ${process.version}: run the bench with one`,

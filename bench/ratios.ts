@@ -24,8 +24,8 @@ export type Finding = 'better' | 'worse' | 'no proven difference' | 'too few rou
 
 /** With fewer, all may lie on one side by chance more often than once in 16. */
 const ENOUGH_PAIRS = 5
-/** Of the rounds. */
-const TOO_MANY_MARKED = 0.2
+/** How many times the least of the rounds the most may be: beyond, what ran beside them was measured. */
+export const MOST_APART = 1.5
 
 /** Every subject over every other system, by what the section compares, at every place of a curve. */
 export function ratiosOf(section: Section): Ratio[] {
@@ -37,16 +37,6 @@ export function ratiosOf(section: Section): Ratio[] {
         .flatMap((system) => ratio(section, subject, system, section.compared, at) ?? []),
     ),
   )
-}
-
-/** Every system over itself of another build, whose systems have names that end so. */
-export function ratiosToBuild(section: Section, suffix: string): Ratio[] {
-  const systems = systemsOf(section)
-  return systems
-    .filter((system) => systems.includes(`${system}${suffix}`))
-    .flatMap((system) =>
-      placesOf(section.cells).flatMap((at) => ratio(section, system, `${system}${suffix}`, section.compared, at) ?? []),
-    )
 }
 
 /** @returns undefined where no round had both */
@@ -70,7 +60,7 @@ export function ratio(
     median: median(values),
     ...interval,
     lessIsBetter,
-    finding: doubt(section.cells, values.length) ?? found(interval, lessIsBetter),
+    finding: doubt(section.cells, figure, [system, against], at) ?? found(interval, lessIsBetter),
   }
 }
 
@@ -85,21 +75,20 @@ export function shownRatios(section: Section & { readonly ratios: readonly Ratio
 
 export const isOurs = (system: string): boolean => system.startsWith('rowhouse')
 
-/** Why figures of this section prove nothing. */
-export function doubt(cells: readonly Cell[], rounds: number): 'too few rounds' | 'too noisy' | undefined {
-  if (rounds < ENOUGH_PAIRS) return 'too few rounds'
-  return markedShare(cells) > TOO_MANY_MARKED ? 'too noisy' : undefined
+/** Why a figure of these systems proves nothing. */
+export function doubt(
+  cells: readonly Cell[],
+  figure: string,
+  systems: readonly string[],
+  at?: number,
+): 'too few rounds' | 'too noisy' | undefined {
+  const rounds = systems.map((system) => valuesOf(cells, system, figure, at))
+  if (rounds.some(({ length }) => length < ENOUGH_PAIRS)) return 'too few rounds'
+  return rounds.some(areApart) ? 'too noisy' : undefined
 }
 
-/** How many of the rounds were disturbed, from 0 to 1. */
-export function markedShare(cells: readonly Cell[]): number {
-  const rounds = new Map<string, boolean>()
-  for (const { at, round, marked = false } of cells) {
-    const key = `${at} ${round}`
-    rounds.set(key, marked || rounds.get(key) === true)
-  }
-  return rounds.size === 0 ? 0 : [...rounds.values()].filter(Boolean).length / rounds.size
-}
+/** Whether rounds differ too much for their figure to count. */
+export const areApart = (values: readonly number[]): boolean => Math.max(...values) > MOST_APART * Math.min(...values)
 
 /** One ratio for each round in which both were measured. */
 export function pairedRatios(

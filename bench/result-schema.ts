@@ -35,15 +35,9 @@ const cell = object(
     at: number,
     figures: by(number),
     void: text,
-    marked: yes,
-    steal: share,
-    idle: share,
   },
   'at',
   'void',
-  'marked',
-  'steal',
-  'idle',
 )
 const section = object(
   {
@@ -68,10 +62,12 @@ const section = object(
           low: number,
           high: number,
           rounds: count,
+          isVoid: yes,
           proven: yes,
         },
         ...targetOptional,
         'rounds',
+        'isVoid',
         'beside',
         'median',
         'low',
@@ -84,28 +80,11 @@ const section = object(
   'along',
   'targets',
 )
-const noise = object(
-  {
-    rounds: count,
-    marked: count,
-    repeated: count,
-    calibrations: count,
-    furthest: number,
-    belowBest: number,
-    steal: share,
-    idle: share,
-    floor: object({ ratios: list(object({ ...ratio, section: text }, 'at')), furthest: number }),
-  },
-  'belowBest',
-  'steal',
-  'idle',
-  'floor',
-)
-const difference = object({ section: text, title: text, ratio: object(ratio, 'at'), worse: yes })
+const difference = object({ section: text, title: text, ratio: object(ratio, 'at') })
 
 export const RESULT_SCHEMA = object(
   {
-    format: { const: 1 },
+    format: { const: 2 },
     date: { type: 'string', pattern: String.raw`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$` },
     build: commit,
     machine: object(
@@ -132,11 +111,10 @@ export const RESULT_SCHEMA = object(
         ],
       },
       full: yes,
-      peers: yes,
+      peers: list(text),
       scenarios: list(text),
     }),
     tool: text,
-    noise,
     sections: list(section),
     notRun: list(object({ id: text, name: text, reason: text })),
     comparison: object({ ref: text, build: commit, differences: list(difference) }),

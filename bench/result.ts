@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
 import type { Comparison } from './compare.js'
 import type { Window } from './load/load.js'
-import type { Noise } from './noise.js'
 import type { Ratio } from './ratios.js'
 import { RESULT_SCHEMA } from './result-schema.js'
 import type { Section } from './section.js'
@@ -13,7 +12,7 @@ import type { Verdict } from './targets.js'
 
 /** All that came of one run, and what the figures depend on. */
 export interface Result {
-  readonly format: 1
+  readonly format: 2
   /** ISO 8601. */
   readonly date: string
   readonly build: Commit
@@ -26,12 +25,11 @@ export interface Result {
     readonly rounds: number
     readonly window: Window
     readonly full: boolean
-    readonly peers: boolean
+    readonly peers: readonly string[]
     /** Scenarios by their ids. */
     readonly scenarios: readonly string[]
   }
   readonly tool: string
-  readonly noise: Noise & { readonly floor?: Floor }
   readonly sections: readonly SectionResult[]
   /** Scenarios that were left out of this run, and what runs them. */
   readonly notRun: readonly { readonly id: string; readonly name: string; readonly reason: string }[]
@@ -63,13 +61,6 @@ export interface Machine {
   readonly loadAfter: readonly number[]
   /** Share of the processors that others used just before the run, from 0 to 1. */
   readonly useBefore?: number
-}
-
-/** How much two equal builds differ: ratios of one to the other in load scenarios. */
-export interface Floor {
-  readonly ratios: readonly (Ratio & { readonly section: string })[]
-  /** The furthest bound of an interval from 1, as a share. */
-  readonly furthest: number
 }
 
 /** Results that are kept, in the source tree. */

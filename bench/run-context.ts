@@ -1,10 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Guard } from './noise.js'
 import type { Display } from './progress.js'
 
 /** What surrounds every round of a run; a scenario need not know of it. */
 export interface RunContext {
-  readonly guard?: Guard
   readonly display?: Display
 }
 

@@ -2,20 +2,19 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, cpus, loadavg, tmpdir, totalmem, type as systemType } from 'node:os'
 import { join, resolve } from 'node:path'
-import type { Bench, Build } from './bench.js'
+import type { Bench } from './bench.js'
 import { commitOf, prepareCheckout } from './checkout.js'
-import { differencesOf, hasNoVerdict } from './compare.js'
+import { type Difference, hasNoVerdict, isWorse } from './compare.js'
 import { otherUse } from './cpu.js'
 import { loadData, loadMetadata } from './data.js'
 import { type BenchDatabase, startDatabase, withClient } from './database.js'
-import { AGAIN, floorOf } from './floor.js'
 import { watchInterruptions } from './interruption.js'
-import { createGuard } from './noise.js'
 import { type Options, readOptions, USAGE, WAIT_MINUTES } from './options.js'
+import { compareBuilds, prepareCompared } from './paired.js'
 import { installPeers, type Peers } from './peers.js'
 import { type PeersByUrl, reachPeers } from './peers-by-url.js'
 import { createDisplay } from './progress.js'
-import { ratiosOf, ratiosToBuild } from './ratios.js'
+import { ratiosOf } from './ratios.js'
 import { writeReport } from './report/write.js'
 import { checkWritable, readResults, type Result, RESULTS, resultName, writeResult } from './result.js'
 import { withRunContext } from './run-context.js'
@@ -24,7 +23,7 @@ import type { Section } from './section.js'
 import { type Servers, startServers } from './servers.js'
 import { summary } from './summary.js'
 import { createPolicies } from './systems/peer.js'
-import { startBuild } from './systems/server.js'
+import { startServerChild } from './systems/server.js'
 import { verdictsOf } from './targets.js'
 
 const SECONDS = 30
@@ -41,7 +40,6 @@ const cleanUp = watchInterruptions((text) => {
   console.error(text)
 })
 const trial = options.window.kind === 'requests'
-const guard = createGuard({ calibrationMs: trial ? 10 : options.full ? 1000 : 300, repeats: trial ? 0 : 3, progress })
 try {
   await main()
 } catch (error) {
@@ -52,16 +50,13 @@ try {
 }
 
 async function main(): Promise<void> {
-  const { window, rounds, size, full, scenarios, compare } = options
+  const { window, rounds, size, full, scenarios, compare: ref } = options
   // Now: commits may be made while this runs.
   const build = await commitOf()
-  const other = compare === undefined ? undefined : await commitOf(compare)
+  const other = ref === undefined ? undefined : await commitOf(ref)
   const loadBefore = loadavg()
   const useBefore = await otherUse()
   const peers = await installPeers(options.peers, progress)
-  const folder = join(tmpdir(), `rowhouse-bench-files-${randomUUID()}`)
-  cleanUp.add(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
-  await mkdir(folder, { mode: 0o700 })
   const starting = startDatabase()
   // While it starts nothing of it can be taken away.
   cleanUp.add(() =>
@@ -71,43 +66,12 @@ async function main(): Promise<void> {
     ),
   )
   const database = await starting
-  const builds = await prepareBuilds(database, peers, other?.sha)
-  const url = builds[0]?.url ?? ''
-  const peersByUrl = await reachPeersOn(url)
-  let started: Promise<Servers> | undefined
-  const servers = () => (started ??= startServers(url, peers, builds))
-  const bench: Bench = {
-    database,
-    url,
-    size,
-    rounds,
-    window,
-    peers,
-    peersByUrl,
-    servers,
-    folder,
-    progress,
-    full,
-    builds,
-    leadIn: { kind: 'seconds', seconds: full ? 1 : 0.5 },
-    comparing: compare !== undefined,
-  }
-
-  const sections: Section[] = []
-  await withRunContext({ guard, display }, async () => {
-    for (const { id, name, measure } of scenarios) {
-      display.scenario(id, name)
-      // A quick run has its few repeats for all of it.
-      if (full) guard.renew()
-      sections.push(...[await measure(bench)].flat())
-    }
-  })
-  await (await started)?.stop()
+  const differences = other === undefined ? undefined : await compare(database, other.sha)
+  const sections = differences === undefined ? await measureAll(database, peers) : []
   display.end()
 
-  const floor = floorOf(sections)
   const result: Result = {
-    format: 1,
+    format: 2,
     date: new Date().toISOString(),
     build,
     machine: {
@@ -123,29 +87,52 @@ async function main(): Promise<void> {
     settings: await database.settings(),
     options: { size: size.name, rounds, window, full, peers: options.peers, scenarios: scenarios.map(({ id }) => id) },
     tool: 'own',
-    noise: { ...guard.noise(), floor },
-    // Of two builds each system is beside itself, and targets are another matter.
-    sections: sections.map((section) =>
-      compare === undefined
-        ? { ...section, ratios: ratiosOf(section), verdicts: verdictsOf(section) }
-        : { ...section, ratios: ratiosToBuild(section, builds[1]?.suffix ?? ''), verdicts: [] },
-    ),
+    sections: sections.map((section) => ({ ...section, ratios: ratiosOf(section), verdicts: verdictsOf(section) })),
     notRun: SCENARIOS.filter((scenario) => !scenarios.includes(scenario)).map(({ id, name }) => ({
       id,
       name,
-      reason: compare === undefined ? `runs with --full, or with --only ${id}` : 'is not part of a comparison',
+      reason: ref === undefined ? `runs with --full, or with --only ${id}` : 'is not part of this comparison',
     })),
-    ...(compare === undefined || other === undefined
+    ...(ref === undefined || other === undefined || differences === undefined
       ? {}
-      : {
-          comparison: {
-            ref: compare,
-            build: other,
-            differences: differencesOf(sections, builds[1]?.suffix ?? ''),
-          },
-        }),
+      : { comparison: { ref, build: other, differences } }),
   }
   await publish(result)
+}
+
+async function measureAll(database: BenchDatabase, peers: Peers): Promise<readonly Section[]> {
+  const { window, rounds, size, full, scenarios } = options
+  const folder = join(tmpdir(), `rowhouse-bench-files-${randomUUID()}`)
+  cleanUp.add(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  await mkdir(folder, { mode: 0o700 })
+  const url = await prepareData(database, peers)
+  const peersByUrl = await reachPeersOn(url)
+  let started: Promise<Servers> | undefined
+  const servers = () => (started ??= startServers(url, peers))
+  const bench: Bench = {
+    database,
+    url,
+    size,
+    rounds,
+    window,
+    peers,
+    peersByUrl,
+    servers,
+    folder,
+    progress,
+    full,
+    leadIn: trial ? undefined : { kind: 'seconds', seconds: full ? 1 : 0.5 },
+  }
+
+  const sections: Section[] = []
+  await withRunContext({ display }, async () => {
+    for (const { id, name, measure } of scenarios) {
+      display.scenario(id, name)
+      sections.push(...[await measure(bench)].flat())
+    }
+  })
+  await (await started)?.stop()
+  return sections
 }
 
 /** Says where the data is, so that servers can be started on it. */
@@ -177,38 +164,36 @@ async function publish(result: Result): Promise<void> {
 /** A figure that does not count must not look like a success, nor a comparison that says nothing. */
 function exitCodeOf({ sections, comparison }: Result): number {
   const invalid = sections.some(({ cells }) => cells.some((cell) => cell.void !== undefined))
-  if (invalid || comparison?.differences.some(({ worse }) => worse)) return 1
+  if (invalid || comparison?.differences.some(isWorse)) return 1
   return comparison !== undefined && hasNoVerdict(comparison) ? 3 : 0
 }
 
-/** Loads the data for each build that has a database of its own. */
-async function prepareBuilds(
-  database: BenchDatabase,
-  peers: Peers,
-  /** Of the other build; undefined when there is none. */
-  sha: string | undefined,
-): Promise<readonly Build[]> {
-  const load = async (name: string, build: Omit<Build, 'url'>): Promise<Build> => {
-    progress(`PostgreSQL ${database.version}; loading data, size ${options.size.name}`)
-    const loaded = { ...build, url: await database.create(name) }
-    await withClient(loaded.url, async (client) => {
-      await loadData(client, options.size)
-      if (peers.peers.length > 0 || options.peerUrls.length > 0) await createPolicies(client)
-    })
-    const server = await startBuild(loaded)
-    await loadMetadata(server.ask)
-    await server.stop()
-    return loaded
-  }
-  if (sha === undefined) {
-    const own = await load('bench', { suffix: '' })
-    return options.full ? [own, { ...own, suffix: AGAIN }] : [own]
-  }
+/** @returns the URL of the database with the data */
+async function prepareData(database: BenchDatabase, peers: Peers): Promise<string> {
+  progress(`PostgreSQL ${database.version}; loading data, size ${options.size.name}`)
+  const url = await database.create('bench')
+  await withClient(url, async (client) => {
+    await loadData(client, options.size)
+    if (peers.peers.length > 0 || options.peerUrls.length > 0) await createPolicies(client)
+  })
+  const server = await startServerChild(url)
+  await loadMetadata(server.ask)
+  await server.stop()
+  return url
+}
+
+/** @param sha of the other build */
+async function compare(database: BenchDatabase, sha: string): Promise<readonly Difference[]> {
   const checkout = await prepareCheckout()
   cleanUp.add(() => checkout.remove())
   await checkout.make(sha, progress)
-  const other = { suffix: ` at ${sha}`, folder: checkout.build }
-  return [await load('bench', { suffix: '' }), await load('bench_other', other)]
+  const builds = [
+    { url: await database.create('bench') },
+    { url: await database.create('bench_other'), folder: checkout.build },
+  ] as const
+  for (const build of builds) await prepareCompared(build)
+  const { scenarios, minutes } = options
+  return compareBuilds(builds, { database, scenarios, minutes, trial, progress })
 }
 
 /** How much longer than a run without options it takes. */

@@ -1,4 +1,3 @@
-import { readUsage, usageSince } from './cpu.js'
 import { runContext } from './run-context.js'
 
 /** What one scenario came to: a table of the report. */
@@ -45,11 +44,6 @@ export interface Cell {
   readonly figures: Readonly<Partial<Record<string, number>>>
   /** Why the figures do not count. */
   readonly void?: string
-  /** The machine was busy with something else in this round. */
-  readonly marked?: boolean
-  /** What the processors did meanwhile, as shares from 0 to 1: taken by the host of this machine, and nothing. */
-  readonly steal?: number
-  readonly idle?: number
 }
 
 export interface Job {
@@ -61,33 +55,22 @@ export type Measured = Pick<Cell, 'figures' | 'void'>
 
 /**
  * Every job once a round, in reversed order every other round (A B C, C B A), so that what changes slowly on the machine
- * falls on all alike and two cells of one round may be compared. A round in which the machine was busy with something else
- * is repeated, and marked when it stays so.
+ * falls on all alike and two cells of one round may be compared.
  */
 export async function interleave(
   jobs: readonly Job[],
   rounds: number,
   progress: (text: string) => void,
 ): Promise<Cell[]> {
-  const { guard, display } = runContext()
+  const { display } = runContext()
   const cells: Cell[] = []
   display?.expect(jobs.length * rounds)
   for (let round = 0; round < rounds; round++) {
-    const order = round % 2 === 0 ? jobs : jobs.toReversed()
-    let times = 0
-    const measureRound = async (): Promise<Cell[]> => {
-      const measured: Cell[] = []
-      if (times++ > 0) display?.expect(jobs.length)
-      for (const { system, at, measure } of order) {
-        progress(`round ${round + 1} of ${rounds}: ${system}${at === undefined ? '' : ` at ${at}`}`)
-        const before = readUsage()
-        const cell = { system, round, at, ...(await measure()) }
-        measured.push({ ...cell, ...usageSince(before) })
-        display?.passed()
-      }
-      return measured
+    for (const { system, at, measure } of round % 2 === 0 ? jobs : jobs.toReversed()) {
+      progress(`round ${round + 1} of ${rounds}: ${system}${at === undefined ? '' : ` at ${at}`}`)
+      cells.push({ system, round, at, ...(await measure()) })
+      display?.passed()
     }
-    cells.push(...(await (guard === undefined ? measureRound() : guard.round(measureRound))))
   }
   return cells
 }

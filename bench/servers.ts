@@ -1,24 +1,17 @@
-import type { Build } from './bench.js'
 import type { Peers } from './peers.js'
 import { type Child, startChild } from './systems/child.js'
 import { answersQueries, type RunningPeer, startPeer } from './systems/peer.js'
-import { queryPost, startBuild, startServerChild, type BenchServer } from './systems/server.js'
+import { queryPost, startServerChild, type BenchServer } from './systems/server.js'
 
 /** Servers on the bench's database that scenarios share, so that they are warm. */
 export interface Servers {
   readonly server: BenchServer
-  /** `server` first. */
-  readonly builds: readonly RunningBuild[]
   readonly koa: Child
-  readonly nodeHttp: Child
   readonly peers: readonly RunningPeer[]
   stop(): Promise<void>
 }
 
-export type RunningBuild = Build & { readonly server: BenchServer }
-
-/** @param measured the first is this build */
-export async function startServers(url: string, wanted: Peers, measured: readonly Build[]): Promise<Servers> {
+export async function startServers(url: string, wanted: Peers): Promise<Servers> {
   const children: Child[] = []
   const started = async <T extends Child>(starting: Promise<T>): Promise<T> => {
     const child = await starting
@@ -27,17 +20,12 @@ export async function startServers(url: string, wanted: Peers, measured: readonl
   }
   const stop = async () => void (await Promise.all(children.map((child) => child.stop())))
   try {
-    const builds: RunningBuild[] = []
-    for (const build of measured) builds.push({ ...build, server: await started(startBuild(build)) })
-    const server = builds[0]?.server ?? (await started(startServerChild(url)))
+    const server = await started(startServerChild(url))
     const koa = await started(startChild('koa', {}, queryPost({}, {})))
-    const nodeHttp = await started(startChild('node-http', {}, queryPost({}, {})))
     const peers = await startPeers(wanted, url)
     return {
       server,
-      builds,
       koa,
-      nodeHttp,
       peers,
       async stop() {
         await stop()

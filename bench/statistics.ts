@@ -14,19 +14,34 @@ const RESAMPLES = 2000
 const LEFT_OUT = 0.025
 const SEED = 20_261_120
 
+/** The mean without the lowest and the highest third. */
+export function trimmedMean(values: readonly number[]): number {
+  const cut = Math.floor(values.length / 3)
+  const kept = values.toSorted((a, b) => a - b).slice(cut, values.length - cut)
+  return kept.reduce((sum, value) => sum + value, 0) / kept.length
+}
+
+/** The trimmed mean of such means, with its interval: samples that belong together are drawn together. */
+export function clusteredMean(clusters: readonly (readonly number[])[]): Interval & { readonly mean: number } {
+  const means = clusters.map(trimmedMean)
+  return { mean: trimmedMean(means), ...bootstrap(means, trimmedMean) }
+}
+
+export const medianInterval = (values: readonly number[]): Interval => bootstrap(values, median)
+
 /**
- * Where the median lies with 95 % confidence: the percentile bootstrap, which draws the sample again and again from itself.
+ * Where a statistic lies with 95 % confidence: the percentile bootstrap, which draws the sample again and again from itself.
  * The same sample has the same interval always.
  * @param values one at least
  */
-export function medianInterval(values: readonly number[]): Interval {
+function bootstrap(values: readonly number[], statistic: (values: readonly number[]) => number): Interval {
   const random = numbersFrom(SEED)
   const draw = () => values[Math.floor(random() * values.length)] as number
-  const medians = Array.from({ length: RESAMPLES }, () => median(values.map(draw))).toSorted((a, b) => a - b)
+  const drawn = Array.from({ length: RESAMPLES }, () => statistic(values.map(draw))).toSorted((a, b) => a - b)
   const last = RESAMPLES - 1
   return {
-    low: medians[Math.floor(last * LEFT_OUT)] as number,
-    high: medians[Math.ceil(last * (1 - LEFT_OUT))] as number,
+    low: drawn[Math.floor(last * LEFT_OUT)] as number,
+    high: drawn[Math.ceil(last * (1 - LEFT_OUT))] as number,
   }
 }
 

@@ -1,6 +1,5 @@
-import { type Comparison, CPU, hasNoVerdict, silentOf } from './compare.js'
+import { type Comparison, hasNoVerdict, isWorse, silentOf } from './compare.js'
 import { EFFICIENCY } from './efficiency.js'
-import { BELOW_BEST, OFF, STOLEN } from './noise.js'
 import { type Ratio, shownRatios, subjectsOf, valuesOf } from './ratios.js'
 import type { Result, SectionResult } from './result.js'
 import {
@@ -22,8 +21,7 @@ export function summary(result: Result, length: 'all' | 'short'): string {
   const warnings = warningsOf(result).map((warning) => `> **Warning:** ${warning}\n`)
   const missing = missingOf(sections).map(({ what, ids }) => `- ${what} (${ids.join(', ')})`)
   const notMeasured = missing.length === 0 ? [] : [['Not measured:', '', ...missing, ''].join('\n')]
-  if (comparison)
-    return [...warnings, conditions(result), comparisonText(comparison, sections), noiseText(result)].join('\n')
+  if (comparison) return [...warnings, conditions(result), comparisonText(comparison)].join('\n')
   if (length === 'short')
     return [...warnings, markdown(shortTable(sections)), '', ...doubtful(sections), conditions(result)].join('\n')
   const parts = [
@@ -32,7 +30,6 @@ export function summary(result: Result, length: 'all' | 'short'): string {
     efficiencyText(sections),
     ...sections.map(table),
     targetsText(sections),
-    noiseText(result),
   ]
   return [...parts, ...notMeasured].join('\n')
 }
@@ -41,16 +38,12 @@ export function summary(result: Result, length: 'all' | 'short'): string {
 const MUCH_USE = 0.15
 
 /** What makes the figures doubtful as a whole, in sentences. */
-export function warningsOf({ machine, noise, options }: Result): readonly string[] {
+export function warningsOf({ machine, options }: Result): readonly string[] {
   const load = machine.loadBefore[0] ?? 0
   const signs = [
     ...(load > machine.cpus ? [`the load average before the run was ${load.toFixed(1)} on ${machine.cpus} CPUs`] : []),
     ...((machine.useBefore ?? 0) > MUCH_USE
       ? [`${percent(machine.useBefore)} of the processors were in use just before it`]
-      : []),
-    ...((noise.steal ?? 0) > STOLEN ? [`the host took ${percent(noise.steal)} of the processors`] : []),
-    ...((noise.belowBest ?? 0) > BELOW_BEST
-      ? [`the processor was up to ${percent(noise.belowBest)} slower than at its best`]
       : []),
   ]
   return [
@@ -60,7 +53,7 @@ export function warningsOf({ machine, noise, options }: Result): readonly string
     ...(signs.length === 0
       ? []
       : [
-          `Other work ran on this machine (${signs.join('; ')}): rates and times are worse than they would be, and ratios less certain.`,
+          `Other work ran on this machine (${signs.join('; ')}): rates and times are worse than they would be, and ratios of CPU time less certain.`,
         ]),
   ]
 }
@@ -88,17 +81,6 @@ export function methodText({ options, tool }: Result): string {
 
 const percent = (share: number | undefined): string =>
   share === undefined ? 'unknown' : `${(share * 100).toFixed(1)} %`
-
-export function noiseText({ noise }: Result): string {
-  const below = noise.belowBest === undefined ? '' : ` and ${percent(noise.belowBest)} below the best of the run`
-  const lines = [
-    `Noise: ${noise.marked} of ${noise.rounds} rounds disturbed; ${noise.repeated} times something was repeated. Speed of the processor before these rounds: at most ${percent(noise.furthest)} off the median${below} (a round is disturbed from ${percent(OFF)} or ${percent(BELOW_BEST)} on); taken by the host ${percent(noise.steal)}, idle ${percent(noise.idle)}. The speed is how often a fixed computation fits into a moment before each round.`,
-    noise.floor === undefined
-      ? 'The same build beside itself was not measured (--full does): differences below some 10 % prove nothing.'
-      : `The same build beside itself: at most ${percent(noise.floor.furthest)} apart (${noise.floor.ratios.map((ratio) => `${ratio.section} ${ratioInterval(ratio)}`).join(', ')}).`,
-  ]
-  return `${lines.join('\n')}\n`
-}
 
 /** What could not be measured, once for all scenarios. */
 export function missingOf(
@@ -203,38 +185,30 @@ const aimText =
   (verdict: Verdict): string =>
     `${boundText(section, verdict)}: ${outcomeText(verdict)}`
 
-function comparisonText(comparison: Comparison, sections: readonly SectionResult[]): string {
+function comparisonText(comparison: Comparison): string {
   const { ref, build } = comparison
-  const differences = markdown(differenceTable(comparison, sections))
+  const differences = markdown(differenceTable(comparison))
   return `### This build over ${ref} (${build.sha})\n\n${differences}\n\n${comparisonVerdict(comparison)}\n`
 }
 
 /** A row for each figure: in words as everywhere else. */
-export function differenceTable({ ref, differences }: Comparison, sections: readonly SectionResult[]): Table {
-  const rows = differences.map(({ section: id, title, ratio, worse }) => {
-    const columns = sections.find((section) => section.id === id && section.title === title)?.columns ?? {}
-    const figure = ratio.figure === CPU ? 'CPU of a request' : (columns[ratio.figure] ?? ratio.figure)
-    return [
-      `${id}: ${title}`,
-      ratio.at === undefined ? ratio.system : `${ratio.system} at ${ratio.at}`,
-      `${figure}${ratio.lessIsBetter ? ', less is better' : ''}`,
-      ratioText(ratio),
-      worse ? '**worse**' : '',
-    ]
-  })
-  return { head: ['', 'system', 'figure', `this / ${ref}`, 'by more than a tenth'], rows }
+export function differenceTable({ ref, differences }: Comparison): Table {
+  const rows = differences.map(({ section, title, ratio }) => [
+    `${section}: ${title}`,
+    `CPU time per request of ${ratio.figure === 'server' ? 'the server' : 'PostgreSQL'}`,
+    ratioText(ratio),
+    String(ratio.pairs),
+  ])
+  return { head: ['', 'figure, less is better', `this / ${ref}`, 'starts'], rows }
 }
 
 /** What comes of a comparison, in a sentence or two. */
 export function comparisonVerdict(comparison: Comparison): string {
   const { differences } = comparison
-  const worse = differences.filter((difference) => difference.worse).length
+  const worse = differences.filter(isWorse).length
   const silent = silentOf(comparison).length
-  const few = `${silent} of ${differences.length} figures say nothing: too few or too many disturbed rounds.`
+  const few = `${silent} of ${differences.length} figures say nothing: too few starts, or too much noise to exclude a change of 5 %.`
   if (hasNoVerdict(comparison)) return `No verdict: ${few}`
-  const found =
-    worse === 0
-      ? 'Nothing is proven to be worse by more than a tenth.'
-      : `${worse} of ${differences.length} figures are worse by more than a tenth.`
+  const found = worse === 0 ? 'Nothing is worse.' : `${worse} of ${differences.length} figures are worse.`
   return silent === 0 ? found : `${found} ${few}`
 }

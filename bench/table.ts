@@ -1,4 +1,5 @@
-import { placesOf, type Ratio, subjectsOf, systemsOf, valuesOf } from './ratios.js'
+import { CPU, EFFICIENCY } from './efficiency.js'
+import { areApart, placesOf, type Ratio, subjectsOf, systemsOf, valuesOf } from './ratios.js'
 import type { Section } from './section.js'
 import { median } from './statistics.js'
 
@@ -32,7 +33,10 @@ export function tableOf(section: Section & { readonly ratios: readonly Ratio[] }
             ...subjects.map(() => ''),
           ],
         ]
-      const figures = Object.keys(columns).map((column) => spread(valuesOf(cells, system, column, at)))
+      const figures = Object.keys(columns).map((column) => {
+        const values = valuesOf(cells, system, column, at)
+        return COUNTED.includes(column) && areApart(values) ? `void: ${spread(values)}` : spread(values)
+      })
       const compare = (subject: string) =>
         ratioText(section.ratios.find((one) => one.system === subject && one.against === system && one.at === at))
       return [[...name, ...figures, ...subjects.map(compare)]]
@@ -42,6 +46,9 @@ export function tableOf(section: Section & { readonly ratios: readonly Ratio[] }
   const ratios = subjects.map((subject) => `${subject} / this${direction}`)
   return { head: ['system', ...(along === undefined ? [] : [along]), ...Object.values(columns), ...ratios], rows }
 }
+
+/** Figures that are void where their rounds are too far apart. */
+const COUNTED = [CPU, 'server', 'database', EFFICIENCY]
 
 /** As Markdown, under its title. */
 export function table(section: Section & { readonly ratios: readonly Ratio[] }): string {

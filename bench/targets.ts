@@ -1,13 +1,16 @@
 import { EFFICIENCY } from './efficiency.js'
-import { doubt, placesOf, ratio, systemsOf, valuesOf } from './ratios.js'
+import { doubt, MOST_APART, placesOf, ratio, systemsOf, valuesOf } from './ratios.js'
 import type { Section, Target } from './section.js'
 import { median, medianInterval } from './statistics.js'
+import { short } from './table.js'
 
 /** What became of a target. */
 export interface Verdict extends Target {
   /** The system that `against` stood for. */
   readonly beside?: string
   readonly outcome: Outcome
+  /** It was measured, but its rounds are too far apart. */
+  readonly isVoid?: boolean
   /** The median of the figure, or of its ratio, and where it is with 95 % confidence. */
   readonly median?: number
   readonly low?: number
@@ -31,10 +34,11 @@ export const standingOf = ({ outcome, proven }: Verdict): Standing =>
 /** Why a target was not measured: what its section says of the other system. */
 export function whyNotMeasured(
   { notMeasured }: Pick<Section, 'notMeasured'>,
-  { system, figure, against }: Target,
+  { system, figure, against, isVoid }: Target & Pick<Verdict, 'isVoid'>,
 ): string {
   if (figure === EFFICIENCY)
-    return 'an efficiency needs pgbench, bare Koa, CPU times of all of them, and rounds that differ at most three times'
+    return `void: an efficiency needs pgbench, bare Koa, CPU times of all of them, and rounds that differ at most ${MOST_APART} times`
+  if (isVoid === true) return `void: rounds differ more than ${MOST_APART} times`
   if (against === undefined) return `${system} was not measured in this run, or this machine does not show it`
   const [name = against] = against.split(/[ ,]/)
   return notMeasured.find((what) => what.startsWith(name)) ?? `${plain(against)} was not measured in this run`
@@ -45,7 +49,8 @@ function judge(section: Section, target: Target): Verdict {
   if (measured === undefined) return { ...target, outcome: 'not measured', proven: false }
   const { least = -Infinity, most = Infinity } = target
   const holds = (value: number) => value >= least && value <= most
-  const { beside, doubted, rounds, median, low, high } = measured
+  const { beside, doubt: why, rounds, median, low, high } = measured
+  if (why === 'too noisy') return { ...target, outcome: 'not measured', isVoid: true, proven: false }
   const sure = holds(low) === holds(median) && holds(high) === holds(median)
   return {
     ...target,
@@ -55,13 +60,13 @@ function judge(section: Section, target: Target): Verdict {
     low,
     high,
     rounds,
-    proven: sure && !doubted,
+    proven: sure && why === undefined,
   }
 }
 
 interface Measure {
   readonly beside?: string
-  readonly doubted: boolean
+  readonly doubt: ReturnType<typeof doubt>
   readonly rounds: number
   readonly median: number
   readonly low: number
@@ -74,8 +79,14 @@ function ofFigure(section: Section, { system, figure, at, most }: Target): Measu
   const measures = places.flatMap((place) => {
     const values = valuesOf(section.cells, system, figure, place)
     if (values.length === 0) return []
-    const doubted = doubt(section.cells, values.length) !== undefined
-    return [{ doubted, rounds: values.length, median: median(values), ...medianInterval(values) }]
+    return [
+      {
+        doubt: doubt(section.cells, figure, [system], place),
+        rounds: values.length,
+        median: median(values),
+        ...medianInterval(values),
+      },
+    ]
   })
   return worst(measures, most !== undefined)
 }
@@ -87,7 +98,8 @@ function ofRatio(section: Section, { system, figure, at, most }: Target, against
     const found = beside === undefined ? undefined : ratio(section, system, beside, figure, place)
     if (beside === undefined || found === undefined) return []
     const { median, low, high, pairs } = found
-    return [{ beside, doubted: doubt(section.cells, pairs) !== undefined, rounds: pairs, median, low, high }]
+    const doubted = doubt(section.cells, figure, [system, beside], place)
+    return [{ beside, doubt: doubted, rounds: pairs, median, low, high }]
   })
   return worst(measures, most !== undefined)
 }
@@ -112,8 +124,8 @@ function bestOf(section: Section, name: string, figure: string, at: number | und
 export function boundText({ columns, along }: Pick<Section, 'columns' | 'along'>, target: Target): string {
   const { system, figure, against, at, least, most } = target
   const bounds = [
-    ...(least === undefined ? [] : [`at least ${least}`]),
-    ...(most === undefined ? [] : [`at most ${most}`]),
+    ...(least === undefined ? [] : [`at least ${short(least)}`]),
+    ...(most === undefined ? [] : [`at most ${short(most)}`]),
   ].join(' and ')
   const whose = system === 'rowhouse' ? '' : `${system}, `
   const where = at === undefined ? '' : ` at ${at}${along === undefined ? '' : ` ${along}`}`

@@ -2,13 +2,14 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Bench } from './bench.js'
 import { USER_ID } from './data.js'
 import { withClient } from './database.js'
-import { EFFICIENCY_COLUMN, efficiencyTargets, PER_CPU_COLUMN, withEfficiency } from './efficiency.js'
+import { CPU_COLUMNS, efficiencyTargets, withEfficiency } from './efficiency.js'
 import { pgbench, runPgbenchScript } from './load/pgbench.js'
 import {
   type Door,
   few,
   LESS_IS_BETTER,
   OWN,
+  OWN_TOKENS,
   measured,
   peerDoors,
   pgbenchJobs,
@@ -28,21 +29,13 @@ import {
 } from './scenarios/write.js'
 import { interleave, type Job, type Measured, type Section } from './section.js'
 import { startPeers } from './servers.js'
-import { type Child, startChild } from './systems/child.js'
+import { type Child, type Post, startChild } from './systems/child.js'
 import type { RunningPeer } from './systems/peer.js'
 import { PRODUCTS } from './systems/product.js'
-import { byGateway, NOTHING_MUCH, queryPost, send, startServerChild } from './systems/server.js'
+import { byGateway, byToken, queryPost, send, startServerChild } from './systems/server.js'
 
-const MANY_COLUMNS = {
-  rps: 'requests/s',
-  rows: 'rows/s',
-  p50: 'p50 ms',
-  p99: 'p99 ms',
-  server: 'server CPU µs/request',
-  database: 'PostgreSQL CPU µs/request',
-  load: 'load tool CPU µs/request',
-}
-const COLUMNS = { ...EFFICIENCY_COLUMN, ...MANY_COLUMNS, ...PER_CPU_COLUMN }
+const COLUMNS = { ...CPU_COLUMNS, rps: 'requests/s', rows: 'rows/s', p50: 'p50 ms', p99: 'p99 ms' }
+const { efficiency: _, ...MANY_COLUMNS } = COLUMNS
 const OWN_GRAPHQL = 'rowhouse GraphQL'
 /** How long a peer may plan its first request. */
 const FIRST_MS = 30_000
@@ -63,19 +56,17 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
   }
   try {
     const doors: { readonly door: Door; readonly url: string }[] = []
-    for (const { suffix, folder } of bench.builds) {
-      const own = folder === undefined ? url : await notesDatabase(bench, `${scenario.id}_other`)
-      const child = await started(startServerChild(own, NOTHING_MUCH, { build: folder }))
-      doors.push({ door: queryDoor(`${OWN}${suffix}`, child, scenario), url: own })
-      // What is only this build once more asks in one way.
-      if (suffix !== '' && folder === undefined) continue
-      await permitNotes(child.ask)
-      doors.push({ door: graphqlDoor(`${OWN_GRAPHQL}${suffix}`, child, scenario), url: own })
-    }
+    const server = await started(startServerChild(url))
+    await permitNotes(server.ask)
+    doors.push(
+      { door: queryDoor(OWN, server, scenario, byGateway), url },
+      { door: queryDoor(OWN_TOKENS, server, scenario, await byToken()), url },
+      { door: graphqlDoor(OWN_GRAPHQL, server, scenario), url },
+    )
     const careless = await carelessUrl(url, scenario.id)
-    if (bench.full && !bench.comparing) {
+    if (bench.full) {
       const child = await started(startServerChild(careless))
-      doors.push({ door: queryDoor(`${OWN}${ASYNCHRONOUS}`, child, scenario), url })
+      doors.push({ door: queryDoor(`${OWN}${ASYNCHRONOUS}`, child, scenario, byGateway), url })
     }
     peers = await startPeers(bench.peers, url)
     for (const peer of peers) {
@@ -83,7 +74,6 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       doors.push(...able.map((door) => ({ door, url })))
     }
     for (const { door, url: own } of doors) await check(door, scenario, own)
-    const [server] = children as [Child]
     const sql = await insertSql(server, scenario, url)
     const limit = (at: string, clients: number) =>
       measured(bench, undefined, async (window) => {
@@ -94,22 +84,22 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       system: `${pgbenchName(few(scenario.clients))}${ASYNCHRONOUS}`,
       measure: emptied(careless, limit(careless, few(scenario.clients))),
     }
-    const { timesPostgraphile } = scenario
-    const koa = timesPostgraphile === undefined || bench.comparing ? [] : [await koaDoor(server)]
+    const { aims } = scenario
+    const koa = aims === undefined ? [] : [await koaDoor(server)]
     const jobs: Job[] = [
       ...doors.map(({ door, url: own }) => ({ system: door.system, measure: counted(own, over(door)) })),
       ...koa.map((door) => ({ system: door.system, measure: over(door) })),
       ...pgbenchJobs(bench, scenario.clients, (clients) => emptied(url, limit(url, clients))),
-      ...(pgbench() === undefined || !bench.full || bench.comparing ? [] : [carelessLimit]),
+      ...(pgbench() === undefined || !bench.full ? [] : [carelessLimit]),
     ]
     return {
       id: scenario.id,
       title: `${scenario.title}, ${clientsOf(scenario)}`,
-      columns: timesPostgraphile === undefined ? MANY_COLUMNS : COLUMNS,
-      compared: 'rps',
+      columns: aims === undefined ? MANY_COLUMNS : COLUMNS,
+      compared: 'cpu',
       lessIsBetter: LESS_IS_BETTER,
-      subjects: [OWN, OWN_GRAPHQL],
-      targets: timesPostgraphile === undefined ? [] : efficiencyTargets(OWN, timesPostgraphile),
+      subjects: [OWN, OWN_TOKENS],
+      targets: aims === undefined ? [] : efficiencyTargets(aims),
       cells: withEfficiency(await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)), {
         servers: doors.map(({ door }) => door.system),
         koa: 'koa',
@@ -214,8 +204,8 @@ async function rowCount(url: string): Promise<number> {
   })
 }
 
-function queryDoor(system: string, child: Child, scenario: WriteScenario): Door {
-  const post = (n: number) => queryPost(insertOf(n, scenario), byGateway)
+function queryDoor(system: string, child: Child, scenario: WriteScenario, headers: Post['headers']): Door {
+  const post = (n: number) => queryPost(insertOf(n, scenario), headers)
   return { system, child, post, rows: (answer) => JSON.stringify((JSON.parse(answer) as Returned).returning) }
 }
 

@@ -43,7 +43,10 @@ export interface Load {
 export const runLoad = (job: LoadJob): Promise<Load> => runClient('client', job)
 
 /** Runs a program of this folder, which reads its job as JSON and prints what came of it, in a process of its own. */
-export async function runClient<T>(program: 'client' | 'transfer-client' | 'steady', job: object): Promise<T> {
+export async function runClient<T>(
+  program: 'client' | 'transfer-client' | 'steady' | 'paired-client',
+  job: object,
+): Promise<T> {
   const file = fileURLToPath(new URL(`./${program}.js`, import.meta.url))
   return JSON.parse(await runProgram(process.execPath, [file], {}, JSON.stringify(job))) as T
 }

@@ -1,4 +1,4 @@
-import { systemsOf, valuesOf } from '../ratios.js'
+import { areApart, systemsOf, valuesOf } from '../ratios.js'
 import type { SectionResult } from '../result.js'
 import { median } from '../statistics.js'
 import { short } from '../table.js'
@@ -9,7 +9,7 @@ const PLOT = { from: 4, to: WIDTH - 16 }
 const ROW = 42
 const TOP = 30
 
-/** CPU time of each request: of the server, and behind it of PostgreSQL. Empty where it was not read. */
+/** CPU time of each request: of the server, and behind it of PostgreSQL, grey where rounds are too far apart. Empty where it was not read. */
 export function cpuStacks(section: SectionResult): string {
   const middle = (system: string, figure: string) => {
     const values = valuesOf(section.cells, system, figure)
@@ -20,6 +20,8 @@ export function cpuStacks(section: SectionResult): string {
     .filter(({ server, database }) => server !== undefined || database !== undefined)
     .map(({ system, server = 0, database = 0 }) => ({ system, server, database, sum: server + database }))
   if (rows.length === 0) return ''
+  const kindOf = (system: string, figure: string, kind: string) =>
+    areApart(valuesOf(section.cells, system, figure)) ? 'unproven' : kind
   const axis = linearAxis(
     rows.map(({ sum }) => sum),
     PLOT,
@@ -34,9 +36,19 @@ export function cpuStacks(section: SectionResult): string {
       text({ x: 0, y: y - 5 }, system, '', 38),
       text({ x: WIDTH, y: y - 5 }, `${parts}${short(sum)} µs`, 'figure end'),
       server > 0
-        ? bar({ x: PLOT.from, y, width: turn - PLOT.from - 1, height: 14 }, 'series1', `server ${short(server)} µs`)
+        ? bar(
+            { x: PLOT.from, y, width: turn - PLOT.from - 1, height: 14 },
+            kindOf(system, 'server', 'series1'),
+            `server ${short(server)} µs`,
+          )
         : '',
-      database > 0 ? bar({ x: turn, y, width, height: 14 }, 'series2', `PostgreSQL ${short(database)} µs`) : '',
+      database > 0
+        ? bar(
+            { x: turn, y, width, height: 14 },
+            kindOf(system, 'database', 'series2'),
+            `PostgreSQL ${short(database)} µs`,
+          )
+        : '',
     ].join('')
   })
   const grid = axis.ticks.map((tick) =>

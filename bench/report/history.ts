@@ -1,21 +1,28 @@
-import { shownRatios, subjectsOf } from '../ratios.js'
-import type { Result, SectionResult } from '../result.js'
+import { CPU } from '../efficiency.js'
+import { areApart, valuesOf } from '../ratios.js'
+import type { Result } from '../result.js'
+import { median } from '../statistics.js'
 import { lineChart, type Series } from './line-chart.js'
 
+/** A line for each of these, as they are named without a version. */
+const SYSTEMS = ['rowhouse', 'rowhouse with tokens', 'fastify']
+
 /**
- * What has become of the ratios from result to result: a chart for each section of the last.
+ * CPU time per request by commit: a chart for each section of the last result that has it. Only results of the same kind of
+ * processor can be compared, and figures whose rounds are too far apart are left out.
  * @param results the oldest first
  */
 export function history(results: readonly Result[]): string {
-  const places = placesOf(results)
   const last = results.at(-1)
+  const alike = results.filter(
+    ({ machine }) => machine.model === last?.machine.model && machine.cpus === last.machine.cpus,
+  )
+  const places = placesOf(alike)
   return (last?.sections ?? [])
-    .map((section) => {
-      const subject = subjectsOf(section)[0] ?? ''
-      const names = shownRatios(section).filter(({ system }) => system === subject)
-      const series = names.map(({ against }) => seriesOf(results, section, subject, against))
-      const long = series.filter(({ points }) => points.length > 1)
-      return lineChart({ title: `${section.id}: ${subject} / each other`, along: 'run', places, series: long })
+    .filter(({ columns }) => CPU in columns)
+    .map(({ id, title }) => {
+      const series = SYSTEMS.map((system) => seriesOf(alike, id, system)).filter(({ points }) => points.length > 1)
+      return lineChart({ title: `${id}: CPU µs/request`, along: title.split(',')[0] ?? '', places, series })
     })
     .join('')
 }
@@ -30,17 +37,13 @@ function placesOf(results: readonly Result[]): readonly string[] {
   return names.find((some) => new Set(some).size === some.length) ?? names.at(-1) ?? []
 }
 
-function seriesOf(results: readonly Result[], section: SectionResult, subject: string, against: string): Series {
+function seriesOf(results: readonly Result[], id: string, name: string): Series {
   const points = results.flatMap(({ sections }, x) => {
-    const ratio = sections
-      .find((other) => isSame(other, section))
-      ?.ratios.find((one) => one.system === subject && one.against === against && one.at === undefined)
-    return ratio === undefined ? [] : [{ x, y: ratio.median, low: ratio.low, high: ratio.high }]
+    const cells = sections.find((section) => section.id === id)?.cells ?? []
+    const system = cells.find((cell) => cell.system === name || cell.system.startsWith(`${name} `))?.system ?? name
+    const values = valuesOf(cells, system, CPU)
+    if (values.length === 0 || areApart(values)) return []
+    return [{ x, y: median(values), low: Math.min(...values), high: Math.max(...values) }]
   })
-  return { name: against, points }
+  return { name, points }
 }
-
-/** Of another run: what follows the first comma of a title are numbers that depend on the run. */
-const isSame = (a: SectionResult, b: SectionResult): boolean =>
-  a.id === b.id && a.compared === b.compared && stem(a) === stem(b)
-const stem = ({ title }: SectionResult): string => title.split(',')[0]?.replaceAll(/\d+ of \d+/g, '') ?? ''

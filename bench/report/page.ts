@@ -1,6 +1,7 @@
 import { EFFICIENCY } from '../efficiency.js'
 import { ratioBars } from './ratio-bars.js'
-import { doubt, isOurs, markedShare, placesOf, shownRatios, systemsOf, valuesOf } from '../ratios.js'
+import { isWorse } from '../compare.js'
+import { isOurs, placesOf, shownRatios, systemsOf, valuesOf } from '../ratios.js'
 import type { Result, SectionResult } from '../result.js'
 import {
   comparisonVerdict,
@@ -9,7 +10,6 @@ import {
   EFFICIENCY_NOTE,
   methodText,
   missingOf,
-  noiseText,
   outcomeText,
   targetsOf,
   verdictText,
@@ -60,7 +60,7 @@ ${parts.filter((part) => part !== '').join('\n')}
 `
 }
 
-function header({ date, build, options, sections, noise, comparison: compared }: Result): string {
+function header({ date, build, options, sections, comparison: compared }: Result): string {
   const all = targetsOf(sections)
   const day = `${date.slice(0, 16).replace('T', ' ')} UTC`
   const commit = `commit ${build.sha}${build.changed ? ' with changes' : ''}`
@@ -70,13 +70,12 @@ function header({ date, build, options, sections, noise, comparison: compared }:
     const count = all.filter(({ verdict }) => standingOf(verdict) === standing).length
     return [String(count), standing === 'met' ? `of ${all.length} targets met` : standing]
   })
-  const worse = compared?.differences.filter((difference) => difference.worse).length ?? 0
+  const worse = compared?.differences.filter(isWorse).length ?? 0
   const tiles: readonly (readonly [string, string])[] = [
     ...(all.length === 0 ? [] : counts),
     ...(compared === undefined || compared.differences.length === 0
       ? []
       : [[String(worse), `of ${compared.differences.length} figures worse`] as const]),
-    ...(noise.rounds === 0 ? [] : [[`${noise.marked} / ${noise.rounds}`, 'rounds disturbed'] as const]),
   ]
   return [
     element('h1', {}, 'Rowhouse bench'),
@@ -141,7 +140,7 @@ function targets(sections: readonly SectionResult[]): string {
     element('tbody', {}, body),
   )
   const note =
-    'The median of the rounds, and where it is with 95 % confidence. Not proven: the target is within, or the rounds were too few or too disturbed.'
+    'The median of the rounds, and where it is with 95 % confidence. Not proven: the target is within, or the rounds were too few.'
   return `<h2>Targets</h2><div class="card scroll">${whole}</div>${element('p', { class: 'quiet' }, note)}`
 }
 
@@ -151,14 +150,13 @@ function badge(verdict: Verdict): string {
   return element('span', { class: `badge ${kind}` }, outcomeText(verdict))
 }
 
-function comparison({ comparison: compared, sections }: Result): string {
+function comparison({ comparison: compared }: Result): string {
   if (compared === undefined) return ''
-  const { head, rows } = differenceTable(compared, sections)
-  const plain = rows.map((row) => row.map((cell) => cell.replaceAll('*', '')))
+  const table = differenceTable(compared)
   return [
     `<h2>This build over ${escape(compared.ref)} (${escape(compared.build.sha)})</h2>`,
     element('p', {}, escape(comparisonVerdict(compared))),
-    `<div class="card scroll">${htmlTable({ head, rows: plain }, 'Differences', 'stack')}</div>`,
+    `<div class="card scroll">${htmlTable(table, 'Differences', 'stack')}</div>`,
   ].join('')
 }
 
@@ -173,7 +171,6 @@ function article(section: SectionResult, i: number): string {
     'article',
     { id: anchor(section, i) },
     element('h3', {}, badged(id, title)),
-    doubtText(section),
     curve ? element('h4', {}, escape(`Each along: ${section.along}`)) : '',
     element(
       'div',
@@ -210,15 +207,6 @@ function barColumns(section: SectionResult, foreign: boolean): readonly string[]
 }
 
 const isMemory = (heading: string): boolean => /\bRSS\b/.test(heading)
-
-function doubtText({ cells, ratios, verdicts, along }: SectionResult): string {
-  if (ratios.length === 0 && verdicts.length === 0 && along === undefined) return ''
-  const rounds = new Set(cells.map(({ round }) => round)).size
-  const why = doubt(cells, rounds)
-  if (why === undefined) return ''
-  const share = `${Math.round(markedShare(cells) * 100)} % of the rounds were disturbed`
-  return element('p', { class: 'warn' }, `No verdict: ${why === 'too noisy' ? share : 'too few rounds'}.`)
-}
 
 function past(results: readonly Result[]): string {
   const charts = history(results)
@@ -277,12 +265,9 @@ function circumstances(result: Result): string {
   ]
   const list = facts.map(([name, value]) => element('dt', {}, escape(name)) + element('dd', {}, escape(value)))
   return [
-    '<h2>Machine and noise</h2>',
+    '<h2>Machine</h2>',
     `<div class="card">${element('dl', {}, ...list)}`,
-    ...`${methodText(result)}\n${noiseText(result)}`
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => element('p', { class: 'quiet' }, escape(line))),
+    element('p', { class: 'quiet' }, escape(methodText(result))),
     '</div>',
   ].join('\n')
 }

@@ -1,4 +1,4 @@
-import { isOurs, systemsOf, valuesOf } from '../ratios.js'
+import { areApart, isOurs, systemsOf, valuesOf } from '../ratios.js'
 import type { SectionResult } from '../result.js'
 import { median } from '../statistics.js'
 import { short, spread } from '../table.js'
@@ -11,8 +11,8 @@ const ROW = 42
 const TOP = 30
 
 /**
- * A figure of each system: the median as a bar, the least and the most as a line. The bar is grey if it is not proven that the
- * figure meets its target, or misses it.
+ * A figure of each system: the median as a bar, the least and the most as a line. The bar is grey if the rounds are too far
+ * apart, or if it is not proven that the figure meets its target, or misses it.
  * @param ours which of them are
  */
 export function valueBars(section: SectionResult, column: string, ours = isOurs): string {
@@ -30,7 +30,8 @@ export function valueBars(section: SectionResult, column: string, ours = isOurs)
     const verdicts = aims.filter((aim) => aim.system === system)
     const own = verdicts.flatMap(({ least, most }) => least ?? most ?? [])
     const width = axis.place(median(values)) - PLOT.from
-    const kind = verdicts.some(({ proven }) => !proven) ? 'unproven' : ours(system) ? 'ours' : 'theirs'
+    const grey = areApart(values) || verdicts.some(({ proven }) => !proven)
+    const kind = grey ? 'unproven' : ours(system) ? 'ours' : 'theirs'
     return [
       text({ x: 0, y: middle - 12 }, system, '', 50),
       text({ x: WIDTH, y: middle - 12 }, short(median(values)), 'strong figure end'),

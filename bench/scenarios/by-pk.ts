@@ -11,7 +11,7 @@ export const byPk: LoadScenario = {
   id: 'a',
   title: 'one row of 7 columns by primary key',
   clients: 64,
-  timesPostgraphile: 6,
+  aims: { efficiency: 0.95, fastify: 0.8, postgraphile: 6 },
   request: (n, size) => ({
     type: 'select',
     args: { table: 'article', columns: ARTICLE, where: { id: id(n, size) } },
@@ -29,6 +29,7 @@ export const byPk: LoadScenario = {
     variables: { id: id(n, size) },
   }),
   directus: (n, size) => itemsPath(`article/${id(n, size)}`, ARTICLE, {}),
+  fastify: (n, size) => `/articles/${id(n, size)}`,
   postgrest: (n, size) => `/article?select=${ARTICLE.join()}&id=eq.${id(n, size)}`,
   reference: (n, size) => `
     select json_agg(x)

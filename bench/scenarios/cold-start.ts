@@ -14,14 +14,10 @@ export async function measureColdStart(bench: Bench): Promise<Section> {
   const jobs: Job[] = []
   for (const tables of bench.window.kind === 'seconds' ? [10, 1000] : [10, 20]) {
     bench.progress(`i: making ${tables} tables`)
-    const measured = bench.builds.filter(({ suffix }) => suffix === '' || bench.comparing)
-    for (const { suffix, folder } of measured) {
-      const url = await createTables(bench, tables, 0, folder)
-      const start = () => started(startServerChild(url, PROBE, { build: folder, program: 'command' }))
-      jobs.push({ system: `${ours(tables)}${suffix}`, measure: start })
-    }
+    const url = await createTables(bench, tables, 0)
+    jobs.push({ system: ours(tables), measure: () => started(startServerChild(url, PROBE)) })
   }
-  if (!bench.comparing) jobs.push({ system: 'koa', measure: () => started(startChild('koa', {}, queryPost({}, {}))) })
+  jobs.push({ system: 'koa', measure: () => started(startChild('koa', {}, queryPost({}, {}))) })
   return {
     id: 'i',
     title: 'cold start to the first answer',

@@ -11,7 +11,7 @@ export const filter: LoadScenario = {
   id: 'd',
   title: 'the 20 best of 10 authors, by three conditions, one of them on a relationship',
   clients: 64,
-  timesPostgraphile: 5,
+  aims: { efficiency: 0.95, fastify: 0.8, postgraphile: 5 },
   request: (n, size) => ({
     type: 'select',
     args: {
@@ -57,6 +57,7 @@ export const filter: LoadScenario = {
       sort: '-rating,id',
       limit: 20,
     }),
+  fastify: (n, size) => `/best?from=${first(n, size)}&to=${first(n, size) + AUTHORS}`,
   postgrest: (n, size) =>
     '/article?select=id,title,rating,author!inner(name)&published=is.true&rating=gte.50' +
     `&author.id=gte.${first(n, size)}&author.id=lt.${first(n, size) + AUTHORS}&order=rating.desc,id&limit=20`,

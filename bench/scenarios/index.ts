@@ -1,4 +1,5 @@
 import type { Bench } from '../bench.js'
+import type { Size } from '../data.js'
 import { measureLoad } from '../load-rounds.js'
 import type { Section } from '../section.js'
 import { measureWrite } from '../write-rounds.js'
@@ -22,7 +23,7 @@ import { measureSchema } from './schema.js'
 import { measureSoak } from './soak.js'
 import { measureStream } from './stream.js'
 import { measureTemplates } from './templates.js'
-import { insertMany, insertOne, type WriteScenario } from './write.js'
+import { insertMany, insertOf, insertOne, type WriteScenario } from './write.js'
 
 /** One workload, as it is chosen with `--only` and stands in the report. */
 export interface Scenario {
@@ -34,10 +35,13 @@ export interface Scenario {
   /** About how long it takes in the run without options, for the time left; 30 where it does not say. */
   readonly seconds?: number
   measure(bench: Bench): Promise<Section | readonly Section[]>
+  /** Where builds are compared in it: the body of the n-th request. */
+  compared?(n: number, size: Size): object
 }
 
-const load = (scenario: LoadScenario): Pick<Scenario, 'measure'> => ({
+const load = (scenario: LoadScenario): Pick<Scenario, 'measure' | 'compared'> => ({
   measure: (bench) => measureLoad(scenario, bench),
+  compared: (n, size) => scenario.request(n, size),
 })
 
 const write = (scenario: WriteScenario): Pick<Scenario, 'measure'> => ({
@@ -50,7 +54,7 @@ export const SCENARIOS: readonly Scenario[] = [
   { id: 'b', name: 'list', quick: true, seconds: 31, ...load(list) },
   { id: 'c', name: 'nested', quick: true, seconds: 31, ...load(nested) },
   { id: 'd', name: 'filter', quick: true, seconds: 31, ...load(filter) },
-  { id: 'e', name: 'insert 1', quick: true, seconds: 28, ...write(insertOne) },
+  { id: 'e', name: 'insert 1', quick: true, seconds: 28, ...write(insertOne), compared: (n) => insertOf(n, insertOne) },
   { id: 'f', name: 'insert 1,000', quick: true, seconds: 28, ...write(insertMany) },
   { id: 'g', name: 'stream', quick: true, seconds: 10, measure: measureStream },
   { id: 'h', name: 'files', measure: measureFiles },

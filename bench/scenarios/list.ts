@@ -11,7 +11,7 @@ export const list: LoadScenario = {
   id: 'b',
   title: '100 rows of 7 columns in the order of the primary key',
   clients: 64,
-  timesPostgraphile: 5,
+  aims: { efficiency: 1, fastify: 0.8, postgraphile: 5 },
   request: (n, size) => ({
     type: 'select',
     args: {
@@ -37,6 +37,7 @@ export const list: LoadScenario = {
       sort: 'id',
       limit: 100,
     }),
+  fastify: (n, size) => `/articles?from=${first(n, size)}&limit=100`,
   postgrest: (n, size) => `/article?select=${ARTICLE.join()}&id=gte.${first(n, size)}&order=id&limit=100`,
   reference: (n, size) => `
     select json_agg(x)

@@ -10,7 +10,7 @@ export const nested: LoadScenario = {
   id: 'c',
   title: 'an author with 10 articles with 5 comments each',
   clients: 16,
-  timesPostgraphile: 4,
+  aims: { efficiency: 0.95, fastify: 0.8, postgraphile: 4 },
   request: (n, size) => {
     const comments = { name: 'comments', columns: ['id', 'body'], order_by: '+id', limit: 5 }
     const articles = { name: 'articles', columns: ['id', 'title', comments], order_by: '+id', limit: 10 }
@@ -43,6 +43,7 @@ export const nested: LoadScenario = {
       deep: { articles: { _filter: PERMITTED.article, _sort: 'id', _limit: 10, comments } },
     })
   },
+  fastify: (n, size) => `/authors/${id(n, size)}`,
   postgrest: (n, size) =>
     `/author?select=id,name,articles:article(id,title,comments:comment(id,body))&id=eq.${id(n, size)}` +
     '&articles.order=id&articles.limit=10&articles.comments.order=id&articles.comments.limit=5',

@@ -1,4 +1,5 @@
 import type { Size } from '../data.js'
+import type { Aims } from '../efficiency.js'
 import type { Document, Visible } from './postgraphile.js'
 
 /** A read that is repeated as often as can be. */
@@ -7,8 +8,7 @@ export interface LoadScenario {
   readonly title: string
   /** Connections, each with one request under way. */
   readonly clients: number
-  /** The target of requests per CPU second, as a multiple of PostGraphile's. */
-  readonly timesPostgraphile: number
+  readonly aims: Aims
   /** A body of `POST /v1/query`, for the n-th of the requests that are sent in turn. */
   request(n: number, size: Size): { readonly type: 'select'; readonly args: object }
   /** A body of `POST /v1/graphql` whose field `root` is the same. */
@@ -17,6 +17,8 @@ export interface LoadScenario {
   postgraphile(n: number, size: Size, visible: Visible): Document
   /** Path and query of a GET of Directus, which asks for permitted rows only; by a key it answers one row. */
   directus(n: number, size: Size): string
+  /** Path and query of a GET of the server that is written by hand with Fastify; it answers a list. */
+  fastify(n: number, size: Size): string
   /** A body of Hasura's `POST /v1/graphql`, where it is another one than `graphql`; its field `root` is the rows, or the one row. */
   hasura?(n: number, size: Size): Document
   /** Path and query of a GET of PostgREST, which hides rows by policies of the database. */

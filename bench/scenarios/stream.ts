@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { Bench, Build } from '../bench.js'
+import type { Bench } from '../bench.js'
 import { readMemory } from '../cpu.js'
 import { comments } from '../data.js'
 import { clientEnvironment, withClient } from '../database.js'
 import { findProgram } from '../program.js'
 import { interleave, type Job, type Section } from '../section.js'
-import { byGateway, queryPost, startBuild } from '../systems/server.js'
+import { byGateway, queryPost, startServerChild } from '../systems/server.js'
 
 const QUERY = { type: 'select', args: { table: 'comment', columns: ['id', 'article_id', 'body'] } }
 const REFERENCE = 'select id, article_id, body from comment where not hidden'
@@ -21,12 +21,8 @@ export async function measureStream(bench: Bench): Promise<Section> {
     return counted[0]?.n ?? 0
   })
   const jobs: Job[] = [
-    ...bench.builds
-      .filter(({ suffix }) => suffix === '' || bench.comparing)
-      .map((build) => ({ system: `rowhouse${build.suffix}`, measure: () => overHttp(build, rows) })),
-    ...(psql === undefined || bench.comparing
-      ? []
-      : [{ system: 'psql copy', measure: () => overPsql(psql, bench.url, rows) }]),
+    { system: 'rowhouse', measure: () => overHttp(bench.url, rows) },
+    ...(psql === undefined ? [] : [{ system: 'psql copy', measure: () => overPsql(psql, bench.url, rows) }]),
   ]
   return {
     id: 'g',
@@ -44,8 +40,8 @@ export async function measureStream(bench: Bench): Promise<Section> {
 }
 
 /** The second stream of a fresh server: the first has compiled the query, and its memory counts too. */
-async function overHttp(build: Build, rows: number): Promise<Awaited<ReturnType<Job['measure']>>> {
-  const server = await startBuild(build)
+async function overHttp(url: string, rows: number): Promise<Awaited<ReturnType<Job['measure']>>> {
+  const server = await startServerChild(url)
   try {
     await stream(server.port)
     const start = performance.now()

@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg'
 import { USER_ID } from '../data.js'
+import type { Aims } from '../efficiency.js'
 import type { Ask } from '../systems/server.js'
 import type { Document } from './postgraphile.js'
 
@@ -13,8 +14,7 @@ export interface WriteScenario {
   readonly rows: number
   /** How many different requests there are. */
   readonly count: number
-  /** The target of requests per CPU second, as a multiple of PostGraphile's; beside it stands an efficiency. */
-  readonly timesPostgraphile?: number
+  readonly aims?: Aims
 }
 
 export const insertOne: WriteScenario = {
@@ -23,7 +23,7 @@ export const insertOne: WriteScenario = {
   clients: 64,
   rows: 1,
   count: 1000,
-  timesPostgraphile: 6,
+  aims: { efficiency: 1.3, fastify: 0.6, postgraphile: 6 },
 }
 export const insertMany: WriteScenario = {
   id: 'f',
@@ -55,6 +55,14 @@ export async function createNotes(client: ClientBase): Promise<void> {
   await client.query(`
     create table article (id int primary key, title text not null);
     insert into article select i, 'Article ' || i from generate_series(1, ${ARTICLES}) i;
+  `)
+  await createNoteTable(client)
+  await client.query('vacuum analyze')
+}
+
+/** Beside articles. */
+export async function createNoteTable(client: ClientBase): Promise<void> {
+  await client.query(`
     create table note (
       id int generated always as identity primary key,
       article_id int not null references article,
@@ -63,14 +71,21 @@ export async function createNotes(client: ClientBase): Promise<void> {
     );
     create index on note (article_id);
   `)
-  await client.query('vacuum analyze')
+}
+
+const mine = { user_id: 'X-Service-User-Id' }
+const insert = { check: {}, columns: ['article_id', 'body'], set: mine }
+const select = { columns: ['id', 'article_id', 'body'], filter: mine }
+
+/** The same as `permitNotes`, where other tables are tracked. */
+export async function permitNotesToo(ask: Ask): Promise<void> {
+  await ask('track_table', 'note')
+  await ask('create_insert_permission', { table: 'note', role: 'user', permission: insert })
+  await ask('create_select_permission', { table: 'note', role: 'user', permission: select })
 }
 
 /** The role `user` writes notes of its own and reads those. */
 export async function permitNotes(ask: Ask): Promise<void> {
-  const mine = { user_id: 'X-Service-User-Id' }
-  const insert = { check: {}, columns: ['article_id', 'body'], set: mine }
-  const select = { columns: ['id', 'article_id', 'body'], filter: mine }
   await ask('replace_metadata', {
     tables: [
       { table: 'article' },

@@ -68,7 +68,7 @@ const CONFIGURATION = `
  * Its answer as the rows of the others: by a key it gives one row and no list, and times have three decimals.
  * @returns JSON text
  */
-function rowsOf(answer: string): string {
+export function rowsOf(answer: string): string {
   const { data } = JSON.parse(answer, (name, value: unknown) =>
     name === 'created_at' ? String(value).replace('.000Z', '+00:00') : value,
   ) as { data: unknown }

@@ -7,6 +7,7 @@ import type { LoadScenario } from '../scenarios/scenario.js'
 import type { WriteScenario } from '../scenarios/write.js'
 import type { Child, Post } from './child.js'
 import { directus } from './peer-directus.js'
+import { fastify } from './peer-fastify.js'
 import { postgraphile, postgraphile4 } from './peer-postgraphile.js'
 
 /** How a kind of server is started and asked. */
@@ -38,6 +39,7 @@ export interface RunningPeer extends Pick<PeerAdapter, 'reads' | 'writes'> {
 
 const ADAPTERS: Readonly<Record<QueryPeer['kind'], PeerAdapter>> = {
   directus,
+  fastify,
   postgraphile,
   'postgraphile-4': postgraphile4,
 }

@@ -6,6 +6,8 @@ import { startChild, type Child, type Post } from './child.js'
 
 /** The server under measurement, with authentication, permissions, metrics and the request log on. */
 export interface BenchServer extends Child {
+  /** Of its database. */
+  readonly url: string
   readonly ask: Ask
   /** The schema of the older GraphQL dialect, as admin. */
   schema(): Promise<string>
@@ -14,7 +16,8 @@ export interface BenchServer extends Child {
 export type Ask = (type: string, args: unknown) => Promise<unknown>
 
 const secret = randomBytes(32).toString('hex')
-const key = randomBytes(32).toString('hex')
+/** Of the issuer of tokens. */
+export const JWT_KEY = randomBytes(32).toString('hex')
 /** The role `admin`. */
 export const byAdmin: Readonly<Record<string, string>> = { 'x-service-admin-secret': secret }
 
@@ -35,7 +38,7 @@ export async function byToken(): Promise<Readonly<Record<string, string>>> {
   const token = await new SignJWT({ rowhouse })
     .setProtectedHeader({ alg: 'HS256' })
     .setExpirationTime('1d')
-    .sign(Buffer.from(key))
+    .sign(Buffer.from(JWT_KEY))
   return { authorization: `Bearer ${token}` }
 }
 
@@ -52,36 +55,38 @@ export interface More {
   readonly smtp?: Readonly<Record<string, string>>
   /** The folder of another build's compiled files. */
   readonly build?: string | undefined
-  /** With `command`, it is what `rowhouse start` starts, with all plugins that it loads by default. */
-  readonly program?: 'rowhouse' | 'command'
   /** More of its configuration, as variables of the environment. */
   readonly env?: Readonly<Record<string, string>>
 }
+
+/** What `rowhouse start` cannot be told by the environment. */
+const SPECIAL = ['FILES', 'SMTP_PORT', 'PROCESSES', 'PLUGIN']
 
 /** @param probe the request that must be answered before it counts as started, as the role `admin` */
 export async function startServerChild(
   databaseUrl: string,
   probe: object = NOTHING_MUCH,
-  { files, smtp = {}, build, program = 'rowhouse', env: more = {} }: More = {},
+  { files, smtp = {}, build, env: more = {} }: More = {},
 ): Promise<BenchServer> {
   const env = {
     DATABASE_URL: databaseUrl,
     ROWHOUSE_ADMIN_SECRET: secret,
     ROWHOUSE_AUTH__GATEWAY_SECRET: secret,
     ROWHOUSE_AUTH__JWT__ALGORITHMS: 'HS256',
-    ROWHOUSE_AUTH__JWT__KEY: key,
+    ROWHOUSE_AUTH__JWT__KEY: JWT_KEY,
     ...(files ? { FILES: files.folder, DURABILITY: files.durability } : {}),
     ...smtp,
     ...(build === undefined ? {} : { BUILD: build }),
     ...more,
   }
+  const program = SPECIAL.some((name) => name in env) ? 'rowhouse' : 'command'
   const child = await startChild(program, env, queryPost(probe, byAdmin))
   const schema = async () => {
     const response = await fetch(`http://127.0.0.1:${child.port}/v1alpha1/graphql/schema`, { headers: byAdmin })
     if (response.status !== 200) throw new Error(`the schema is answered ${response.status}`)
     return response.text()
   }
-  return { ...child, schema, ask: (type, args) => ask(child.port, { type, args }) }
+  return { ...child, url: databaseUrl, schema, ask: (type, args) => ask(child.port, { type, args }) }
 }
 
 /** A server of one of the builds that are measured, on its own data. */

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { differencesOf, hasNoVerdict } from '../../bench/compare.js'
+import { differenceOf, hasNoVerdict, isSettled } from '../../bench/compare.js'
+import type { Pair } from '../../bench/load/paired-client.js'
 import { readOptions, USAGE } from '../../bench/options.js'
 import { SCENARIOS } from '../../bench/scenarios/index.js'
-import type { Cell, Section } from '../../bench/section.js'
 import { comparisonVerdict } from '../../bench/summary.js'
 
 function read(...args: readonly string[]) {
@@ -21,11 +21,16 @@ t.test('a run without options is the quick one, and --full is all of it', async 
   t.ok(full.scenarios.includes('h'))
 })
 
-t.test('a comparison has nine rounds of what is compared, or some of it', async (t) => {
-  t.match(read('--compare', 'v1'), { rounds: 9, compare: 'v1' })
-  t.ok(read('--compare', 'v1').scenarios.includes('a'))
-  t.notOk(read('--compare', 'v1').scenarios.includes('b'))
-  t.same(read('--compare', 'v1', '--only', 'g').scenarios, ['g'])
+t.test('a comparison takes six minutes for what is compared, or some of it', async (t) => {
+  t.match(read('--compare', 'v1'), { minutes: 6, compare: 'v1' })
+  t.same(read('--compare', 'v1').scenarios, ['a', 'c', 'e'])
+  t.match(read('--compare', 'v1', '--only', 'b', '--minutes', '3'), { minutes: 3, scenarios: ['b'] })
+})
+
+t.test('peers are named, or all of them', async (t) => {
+  t.ok(read('--peers', 'all').peers.includes('directus'))
+  t.same(read('--peers', 'fastify,postgraphile').peers, ['fastify', 'postgraphile'])
+  t.throws(() => read('--peers', 'mongo'), /no "mongo": there are all, or directus, fastify/)
 })
 
 t.test('peers by their URL may be several', async (t) => {
@@ -38,8 +43,9 @@ t.test('peers by their URL may be several', async (t) => {
 
 t.test('options that make no sense are refused', async (t) => {
   t.throws(() => read('--only', 'a,zz'), /no scenario "zz"/)
-  t.throws(() => read('--compare', 'v1', '--only', 'b'), /no scenario "b": with --compare there are a, c, e, g, i$/)
-  t.throws(() => read('--compare', 'v1', '--peers'), /without --peers/)
+  t.throws(() => read('--compare', 'v1', '--only', 'g'), /no scenario "g": with --compare there are a, b, c, d, e$/)
+  t.throws(() => read('--minutes', '3'), /belongs to --compare/)
+  t.throws(() => read('--compare', 'v1', '--peers', 'all'), /without --peers/)
   t.throws(() => read('--compare', 'v1', '--peer', 'hasura=http://h'), /without --peers and --peer/)
   t.throws(() => read('--peer', 'hasura=http://h', '--peer', 'hasura=http://h'), /twice/)
   t.throws(() => read('--compare', 'v1', '--save'), /two builds/)
@@ -60,42 +66,57 @@ t.test('the help fits into a terminal and names every scenario', async (t) => {
   for (const { id, name } of SCENARIOS) t.ok(USAGE.includes(`${id} ${name}`), id)
 })
 
-t.test('a build is worse by more than a tenth, of processor time or of what is compared', async (t) => {
-  const cells = (system: string, rps: number, server: number): Cell[] =>
-    [0, 1, 2, 3, 4].map((round) => ({ system, round, figures: { rps: rps + round, server, database: 100 } }))
-  const worse = (rps: number, server: number, last: Partial<Cell> = {}) => {
-    const section: Section = {
-      id: 'a',
-      title: 'a scenario',
-      columns: {},
-      compared: 'rps',
-      cells: [
-        ...cells('rowhouse', rps, server).map((cell) => (cell.round === 4 ? { ...cell, ...last } : cell)),
-        ...cells('rowhouse at v1', 100, 100),
-        ...cells('koa', 1, 1),
-      ],
-      notMeasured: [],
-    }
-    return differencesOf([section], ' at v1').map(({ ratio, worse }) => `${ratio.figure} ${worse}`)
-  }
+/** Starts of both builds, whose requests cost so many times as much; neighbouring pairs go a twentieth to either side. */
+const startsOf = (ratios: readonly number[], server = 100): Pair[][] =>
+  ratios.map((ratio) =>
+    Array.from({ length: 20 }, (_, i): Pair => {
+      const noise = 1 + ((i % 3) - 1) / 20
+      return [
+        { server: server * ratio * noise, database: 50 },
+        { server, database: 50 },
+      ]
+    }),
+  )
+const findings = (starts: readonly (readonly Pair[])[]) =>
+  differenceOf('a', 'by-pk', starts).map(({ ratio: { figure, finding } }) => `${figure} ${finding}`)
 
-  t.same(worse(100, 100), ['cpu false', 'rps false'])
-  t.same(worse(92, 115), ['cpu false', 'rps false'], 'worse, but not by much')
-  t.same(worse(85, 130), ['cpu true', 'rps true'])
-  const quick = { figures: { rps: 200, server: 50, database: 50 } }
-  t.same(worse(85, 130, quick), ['cpu false', 'rps false'], 'one round was better, so it may be by chance')
-  t.same(worse(150, 50), ['cpu false', 'rps false'], 'better')
+t.test('a loss of 5 % is found, of the server or of PostgreSQL', async (t) => {
+  t.same(findings(startsOf([1.03, 1.04, 1.05, 1.06, 1.07])), ['server worse', 'database no proven difference'])
+  t.same(findings(startsOf([0.93, 0.94, 0.95, 0.96, 0.97])), ['server better', 'database no proven difference'])
+  t.same(
+    findings(startsOf([1.01, 1.02, 1.01, 1.02, 1.01])),
+    ['server no proven difference', 'database no proven difference'],
+    'proven, but less than half of 5 %, as chance may be',
+  )
+  t.same(findings(startsOf([0.97, 0.99, 1, 1.01, 1.03]))[0], 'server no proven difference')
+  t.same(findings(startsOf([0.9, 0.95, 1.05, 1.1, 1.15]))[0], 'server too noisy', 'a loss of 5 % cannot be excluded')
+  t.same(findings(startsOf([1.05, 1.05, 1.05, 1.05]))[0], 'server too few rounds')
 })
 
-t.test('a comparison of too few rounds has no verdict', async (t) => {
-  const cells: Cell[] = ['rowhouse', 'rowhouse at v1'].map((system) => ({ system, round: 0, figures: { rps: 100 } }))
-  const section: Section = { id: 'a', title: 'a scenario', columns: {}, compared: 'rps', cells, notMeasured: [] }
+t.test('a start that is unlike the others, and bursts that something interrupted, decide nothing', async (t) => {
+  const interrupted = startsOf([1, 1, 1, 1, 1]).map((pairs) =>
+    pairs.map(([own, other], i): Pair => [i % 10 === 0 ? { ...own, server: 1000 } : own, other]),
+  )
+
+  t.same(findings(startsOf([1, 1, 1.1, 1, 1, 1, 1, 1]))[0], 'server no proven difference')
+  t.same(findings(interrupted)[0], 'server no proven difference')
+})
+
+t.test('figures that are certain need no more starts', async (t) => {
+  const settled = (...ratios: number[]) => differenceOf('a', 'by-pk', startsOf(ratios)).map(isSettled)
+
+  t.same(settled(1, 1, 1, 1, 1), [true, true])
+  t.same(settled(1, 1, 1, 1), [false, false])
+  t.same(settled(0.97, 0.98, 1, 1.02, 1.03), [false, true])
+})
+
+t.test('a comparison of too few starts has no verdict', async (t) => {
   const comparison = {
     ref: 'v1',
     build: { sha: '1a2b3c4', changed: false },
-    differences: differencesOf([section], ' at v1'),
+    differences: differenceOf('a', 'by-pk', startsOf([1])),
   }
 
   t.ok(hasNoVerdict(comparison))
-  t.match(comparisonVerdict(comparison), /^No verdict: 1 of 1 figures/)
+  t.match(comparisonVerdict(comparison), /^No verdict: 2 of 2 figures/)
 })

@@ -12,6 +12,7 @@ const LOAD: Section = {
   title: 'one <row>, 64 clients',
   columns: {
     efficiency: 'efficiency',
+    cpu: 'CPU µs/request',
     rps: 'requests/s',
     server: 'server CPU',
     database: 'PostgreSQL CPU',
@@ -25,8 +26,12 @@ const LOAD: Section = {
     { system: 'rowhouse', figure: 'peak', most: 50 },
   ],
   cells: [0, 1, 2, 3, 4].flatMap((round) => [
-    { system: 'rowhouse', round, figures: { efficiency: 0.95, rps: 80, server: 300, database: 200, peak: 90 } },
-    { system: 'koa', round, figures: { rps: 100, server: 70 }, steal: 0, idle: 0.1 },
+    {
+      system: 'rowhouse',
+      round,
+      figures: { efficiency: 0.95, cpu: 500, rps: 80, server: 300, database: 200, peak: 90 },
+    },
+    { system: 'koa', round, figures: { rps: 100, server: 70 } },
   ]),
   notMeasured: ['another, which is not installed'],
 }
@@ -41,7 +46,7 @@ const CURVE: Section = {
 }
 
 const resultOf = (...sections: readonly Section[]): Result => ({
-  format: 1,
+  format: 2,
   date: '2026-11-20T12:00:00.000Z',
   build: { sha: '1a2b3c4', changed: false },
   machine: {
@@ -59,11 +64,10 @@ const resultOf = (...sections: readonly Section[]): Result => ({
     rounds: 5,
     window: { kind: 'seconds', seconds: 1 },
     full: false,
-    peers: false,
+    peers: [],
     scenarios: ['a', 'k'],
   },
   tool: 'wrk',
-  noise: { rounds: 5, marked: 0, repeated: 0, calibrations: 8, furthest: 0.02, steal: 0, idle: 0.1 },
   sections: sections.map((section) => ({ ...section, ratios: ratiosOf(section), verdicts: verdictsOf(section) })),
   notRun: [{ id: 'h', name: 'files', reason: 'runs with --full' }],
 })
@@ -72,7 +76,7 @@ t.test('a result is of its schema, and what is not is named with its place', asy
   const result = JSON.parse(JSON.stringify(resultOf(LOAD, CURVE))) as Result
 
   t.equal(checkResult(result), result)
-  t.throws(() => checkResult({ ...result, format: 2 }), /\/format must be equal to constant/)
+  t.throws(() => checkResult({ ...result, format: 1 }), /\/format must be equal to constant/)
   t.throws(() => checkResult({ ...result, surprise: 1 }), /must NOT have additional properties/)
   const broken = { ...LOAD, ratios: [], verdicts: [], cells: [{ system: 'a', round: 0, figures: { rps: null } }] }
   t.throws(() => checkResult({ ...result, sections: [broken] }), /\/sections\/0\/cells\/0\/figures\/rps must be number/)
@@ -90,23 +94,39 @@ t.test('the report shows ratios, processor time, memory, curves, targets and wha
     '<title>target 50</title>',
     'another, which is not installed (a)',
     'Not in this run: h',
-    'No verdict: too few rounds',
   ])
     t.ok(html.includes(words), words)
   t.match(html, /<b>2<\/b>of 4 targets met[^]*<b>1<\/b>missed[^]*<b>1<\/b>not measured/)
 })
 
-t.test('what is not proven is counted neither as met nor as missed, and there are no tiles of nothing', async (t) => {
-  const noisy = { ...LOAD, cells: LOAD.cells.map((cell) => ({ ...cell, marked: true })) }
+/** A round that something disturbed. */
+const apart = (section: Section): Section => ({
+  ...section,
+  cells: section.cells.map((cell) =>
+    cell.round === 0 && cell.system === 'rowhouse'
+      ? { ...cell, figures: { ...cell.figures, efficiency: 0.5, cpu: 900, rps: 30, server: 700 } }
+      : cell,
+  ),
+})
 
-  t.match(
-    page(resultOf(noisy), []),
-    /<b>0<\/b>of 4 targets met[^]*<b>0<\/b>missed[^]*<b>3<\/b>not proven[^]*<b>1<\/b>not measured/,
-  )
-  t.notMatch(page(resultOf(CURVE), []), /targets met/)
-  const efficiency = (section: Section) =>
-    /<h2>Efficiency<\/h2>[^]*?class="(\w+)"[^>]*><title>a one/.exec(page(resultOf(section), []))?.[1]
-  t.same([efficiency(LOAD), efficiency(noisy)], ['ours', 'unproven'], 'their bars are grey')
+t.test(
+  'what is void or not proven is counted neither as met nor as missed, and there are no tiles of nothing',
+  async (t) => {
+    t.match(page(resultOf(apart(LOAD)), []), /<b>0<\/b>of 4 targets met[^]*<b>1<\/b>missed[^]*<b>3<\/b>not measured/)
+    const few = { ...LOAD, cells: LOAD.cells.filter(({ round }) => round < 4) }
+    t.match(page(resultOf(few), []), /<b>0<\/b>of 4 targets met[^]*<b>3<\/b>not proven[^]*<b>1<\/b>not measured/)
+    t.notMatch(page(resultOf(CURVE), []), /targets met/)
+  },
+)
+
+t.test('figures whose rounds are too far apart are void, grey, and no headline', async (t) => {
+  const [good, bad] = [LOAD, apart(LOAD)].map((section) => page(resultOf(section), [])) as [string, string]
+  const bar = (html: string) => /class="([\w]+)"[^>]*><title>server (?:300|700)/.exec(html)?.[1]
+
+  t.same([bar(good), bar(bad)], ['series1', 'unproven'])
+  t.match(good, '<h2>Efficiency</h2>')
+  t.notMatch(bad, '<h2>Efficiency</h2>')
+  t.match(summary(resultOf(apart(LOAD)), 'all'), /void: 500 \(500\.\.900\)[^]*void: rounds differ more than 1\.5 times/)
 })
 
 t.test('other work and windows of requests are warned of at the top', async (t) => {
@@ -137,7 +157,7 @@ t.test('the report needs nothing from elsewhere, runs no script, and escapes wor
   t.equal(html.match(/<svg/g)?.length, html.match(/<desc>/g)?.length, 'every picture is described')
 })
 
-t.test('the history has the ratios of earlier results', async (t) => {
+t.test('the history has the CPU time of earlier results of the same machine', async (t) => {
   const earlier = { ...resultOf(LOAD), date: '2026-11-01T12:00:00.000Z', build: { sha: '9f8e7d6', changed: false } }
 
   t.match(page(resultOf(LOAD), []), /There is one result so far/)
@@ -146,7 +166,10 @@ t.test('the history has the ratios of earlier results', async (t) => {
     options: { ...resultOf(LOAD).options, window: { kind: 'requests', requests: 50 } },
   }
   t.notMatch(page(trial, [earlier]), 'History', 'what proves nothing is in no history')
-  t.match(page(resultOf(LOAD), [earlier]), /koa: 9f8e7d6 0\.8, 1a2b3c4 0\.8/)
+  t.match(page(resultOf(LOAD), [earlier]), /rowhouse: 9f8e7d6 500, 1a2b3c4 500/)
+  const other = { ...earlier, machine: { ...earlier.machine, model: 'another processor' } }
+  t.notMatch(page(resultOf(LOAD), [other]), /9f8e7d6 500/)
+  t.notMatch(page(resultOf(LOAD), [{ ...earlier, ...resultOf(apart(LOAD)), date: earlier.date }]), /1a2b3c4 500, /)
 })
 
 t.test('the short summary has a row for each section, and no curve', async (t) => {
@@ -172,7 +195,7 @@ t.test('the efficiency is above all other figures', async (t) => {
 })
 
 t.test('the short summary says once what was too noisy', async (t) => {
-  const text = summary(resultOf({ ...LOAD, cells: LOAD.cells.map((cell) => ({ ...cell, marked: true })) }), 'short')
+  const text = summary(resultOf(apart(LOAD)), 'short')
 
   t.equal(text.match(/too noisy/g)?.length, 1)
   t.match(text, /No difference is proven where .* \(too noisy: a\)/)

@@ -1,17 +1,7 @@
 import t from 'tap'
 import { usageOf, usageSince } from '../../bench/cpu.js'
-import { createGuard } from '../../bench/noise.js'
 import { createDisplay, secondsLeft } from '../../bench/progress.js'
-import { withRunContext } from '../../bench/run-context.js'
 import { interleave, type Job } from '../../bench/section.js'
-
-/** A machine of these speeds, one after the other. */
-function guardOf(speeds: readonly number[], repeats: number) {
-  let at = 0
-  const spin = () => speeds[Math.min(at++, speeds.length - 1)] as number
-  return createGuard({ calibrationMs: 1, repeats, progress() {}, spin, pauseMs: 0 })
-}
-const QUIET = [100, 100, 100]
 
 function jobsOf(measured: string[]): Job[] {
   return ['a', 'b'].map((system) => ({
@@ -32,39 +22,6 @@ t.test('systems take turns, in reversed order every other round', async (t) => {
     cells.map(({ system, round }) => `${system}${round}`),
     ['a0', 'b0', 'b1', 'a1', 'a2', 'b2'],
   )
-})
-
-t.test('a round on a busy machine waits until it is quiet', async (t) => {
-  const measured: string[] = []
-  const guard = guardOf([...QUIET, 100, 80, 85, 95], 3)
-  const cells = await withRunContext({ guard }, () => interleave(jobsOf(measured), 2, () => {}))
-
-  t.same(
-    cells.map(({ marked }) => marked),
-    [undefined, undefined, undefined, undefined],
-  )
-  t.match(guard.noise(), { rounds: 2, marked: 0, repeated: 2, calibrations: 7 })
-})
-
-t.test('a round on a machine that stays busy is marked, and the next has no more tries', async (t) => {
-  const measured: string[] = []
-  const guard = guardOf([...QUIET, 80, 80, 80, 120], 2)
-  const cells = await withRunContext({ guard }, () => interleave(jobsOf(measured), 2, () => {}))
-
-  t.same(
-    cells.map(({ marked }) => marked),
-    [true, true, true, true],
-  )
-  t.match(guard.noise(), { rounds: 2, marked: 2, repeated: 2 })
-  t.ok(Math.abs(guard.noise().furthest - 0.2) < 0.01)
-})
-
-t.test('a load that is steady is seen beside the best moment of the run', async (t) => {
-  const guard = guardOf([...QUIET, 100, 70, 70, 70, 70, 70, 70, 70], 0)
-  const cells = await withRunContext({ guard }, () => interleave(jobsOf([]), 8, () => {}))
-
-  t.equal(cells.filter(({ marked }) => marked === true).length, 14, 'seven of eight rounds')
-  t.ok(Math.abs((guard.noise().belowBest ?? 0) - 0.3) < 0.01)
 })
 
 t.test('shares of processor time are those since, with waiting for a disk as idle', async (t) => {
