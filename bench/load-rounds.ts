@@ -53,7 +53,7 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
 
   const over = (door: Door) => throughDoor(bench, door, { count, clients: scenario.clients })
   const limit = (clients: number) =>
-    measured(bench, undefined, (window) =>
+    limited(bench, (window) =>
       runPgbench({ url, sql, parameters: scenario.parameters(size), count, clients, window }, bench.folder),
     )
   const least = (n: number) => ({ ...queryPost(scenario.request(n, size), {}), path: `/?bytes=${bytes}` })
@@ -142,6 +142,8 @@ const WARM_ALIKE = 1.05
 const WARM_MS = 20_000
 /** CPU time of the server in a window: on a busy machine a second may hold little of it. */
 const WINDOW_CPU_MS = 500
+/** Requests of a window. */
+const FEWEST = 64
 
 /**
  * Windows of as many different requests as `count`, in turn. The first waits until the server is warm, and says how many requests
@@ -178,13 +180,33 @@ export function throughDoor(
     // One that was started again is cold.
     if (warm !== child.pid && bench.window.kind === 'seconds') {
       bench.progress(`warming ${door.system}`)
-      const cpu = await warmUp(bench, child, run)
-      const requests = Math.max(10 * clients, Math.ceil((bench.window.seconds * WINDOW_CPU_MS * 1000) / cpu))
-      if (cpu > 0) window = { kind: 'requests', requests }
+      window = windowOf(bench.window, await warmUp(bench, child, run))
     }
     warm = child.pid
     return measured({ ...bench, window }, child, run)()
   }
+}
+
+/** Windows of a program that connects anew for each: so many requests that connecting is little beside them. */
+export function limited(bench: Bench, run: Run): () => Promise<Measured> {
+  let window: Window | undefined = bench.window.kind === 'seconds' ? undefined : bench.window
+  return async () => {
+    for (let requests = FEWEST; window === undefined && bench.window.kind === 'seconds';) {
+      const tried: Window = { kind: 'requests', requests }
+      const { figures } = await measured({ ...bench, window: tried }, undefined, run)()
+      const least = bench.window.seconds * WINDOW_CPU_MS * 1000
+      const spent = (figures['database'] ?? least) * requests
+      if (spent >= least) window = tried
+      else requests = Math.ceil(requests * Math.min(10, (1.2 * least) / spent))
+    }
+    return measured({ ...bench, window: window ?? bench.window }, undefined, run)()
+  }
+}
+
+/** @param cpu µs for each request */
+function windowOf(window: Window, cpu: number): Window {
+  if (window.kind === 'requests' || cpu === 0) return window
+  return { kind: 'requests', requests: Math.max(FEWEST, Math.ceil((window.seconds * WINDOW_CPU_MS * 1000) / cpu)) }
 }
 
 /**

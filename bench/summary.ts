@@ -207,7 +207,7 @@ export function comparisonVerdict(comparison: Comparison): string {
   const { differences } = comparison
   const worse = differences.filter(isWorse).length
   const silent = silentOf(comparison).length
-  const few = `${silent} of ${differences.length} figures say nothing: too few starts, or too much noise to exclude a change of 5 %.`
+  const few = `${silent} of ${differences.length} figures say nothing: too few starts, or too much noise to exclude a change.`
   if (hasNoVerdict(comparison)) return `No verdict: ${few}`
   const found = worse === 0 ? 'Nothing is worse.' : `${worse} of ${differences.length} figures are worse.`
   return silent === 0 ? found : `${found} ${few}`

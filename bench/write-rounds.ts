@@ -10,7 +10,7 @@ import {
   LESS_IS_BETTER,
   OWN,
   OWN_TOKENS,
-  measured,
+  limited,
   peerDoors,
   pgbenchJobs,
   pgbenchName,
@@ -76,7 +76,7 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
     for (const { door, url: own } of doors) await check(door, scenario, own)
     const sql = await insertSql(server, scenario, url)
     const limit = (at: string, clients: number) =>
-      measured(bench, undefined, async (window) => {
+      limited(bench, async (window) => {
         const load = await runPgbenchScript({ url: at, clients, window, ...scriptOf(sql, scenario) }, bench.folder)
         return { ...load, rows: load.rps * scenario.rows }
       })

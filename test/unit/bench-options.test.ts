@@ -102,6 +102,18 @@ t.test('a start that is unlike the others, and bursts that something interrupted
   t.same(findings(interrupted)[0], 'server no proven difference')
 })
 
+t.test('PostgreSQL must differ by more, because its figures are less steady', async (t) => {
+  const database = (ratio: number) =>
+    findings(
+      startsOf([1, 1, 1, 1, 1]).map((pairs) =>
+        pairs.map(([own, other]): Pair => [{ ...own, database: own.database * ratio }, other]),
+      ),
+    )[1]
+
+  t.equal(database(1.1), 'database no proven difference')
+  t.equal(database(1.2), 'database worse')
+})
+
 t.test('figures that are certain need no more starts', async (t) => {
   const settled = (...ratios: number[]) => differenceOf('a', 'by-pk', startsOf(ratios)).map(isSettled)
 
