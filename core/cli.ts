@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import module from 'node:module'
+import { fileURLToPath } from 'node:url'
 import { main } from './cli/main.js'
 import { endSignal } from './processes/signals.js'
 
@@ -8,6 +10,11 @@ const PASSWORD = /(:\/\/[^/@:\s]*:|[?&]password=)[^@&\s]+/g
 const given = process.argv.join(' ')
 const shown = given.replaceAll(PASSWORD, '$1...')
 if (shown !== given) process.title = shown
+
+// Node.js has it since version 22. In this package, because V8 trusts what it finds there. If the folder cannot be written,
+// nothing is cached.
+const { enableCompileCache } = module as { readonly enableCompileCache?: (folder: string) => unknown }
+enableCompileCache?.(fileURLToPath(new URL('../compile-cache', import.meta.url)))
 
 let signal: AbortSignal | undefined
 const code = await main(process.argv.slice(2), {

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isLoopback } from '../host/listener-config.js'
-import { readSections } from './builtins.js'
 import { type ConfigSource, pathIn } from './invocation.js'
+import { readSections } from './read-sections.js'
 
 /** File of the secret that `rowhouse dev` creates. */
 export const secretFile = (dataDir: string): string => join(dataDir, 'admin-secret')

@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type standaloneCode from 'ajv/dist/standalone/index.js'
+import { transform } from 'esbuild'
 import { BUILT, holderOf, keyOf } from '../host/validate.js'
-import { sections } from '../host/server.js'
+import { sections } from '../host/sections.js'
 import { newAjv } from '../json/ajv.js'
 import type { Schema } from '../json/schema.js'
 import type { Plugin } from '../host/plugin.js'
@@ -37,7 +38,9 @@ const standalone = createRequire(import.meta.url)('ajv/dist/standalone') as { de
 const LENGTH = 'require("ajv/dist/runtime/ucs2length").default'
 const code = standalone.default(ajv, Object.fromEntries(names)).replaceAll(LENGTH, '((text) => [...text].length)')
 if (code.includes('require(')) throw new Error('the validators ask for a module of Ajv')
-writeFileSync(BUILT, code)
+// Only Ajv itself says what is wrong.
+const ERROR = /\{\s*instancePath:(?:"(?:[^"\\]|\\.)*"|\{(?:"(?:[^"\\]|\\.)*"|[^"{}])*\}|[^"{}])*\}/g
+writeFileSync(BUILT, (await transform(code.replaceAll(ERROR, '{}'), { minify: true })).code)
 
 const commands = Object.entries({ ...plugins, ...optional }).map(
   async ([plugin, { href }]): Promise<ListedCommand[]> => {

@@ -1,8 +1,8 @@
-import { type LoadedConfig, loadConfig } from '../host/config.js'
 import { type Builtins, needsDatabase } from '../host/load.js'
-import { checks, loadServer, sections } from '../host/server.js'
+import { loadServer } from '../host/server.js'
 import { commandDatabase } from './command-database.js'
 import type { ConfigSource, Invocation } from './invocation.js'
+import { readSections, source } from './read-sections.js'
 
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
 
@@ -39,21 +39,6 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
     },
     defaults: { storage: 'disk', ...(catches ? { email: 'memory', sms: 'memory' } : {}) },
   }
-}
-
-/** Returns the source of a command's configuration. */
-export function source({ flags: { config, host, port }, env, cwd, logTo }: ConfigSource) {
-  return {
-    env,
-    cwd,
-    logTo,
-    ...(typeof config === 'string' ? { file: config } : {}),
-    overrides: { http: { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) } },
-  }
-}
-
-export function readSections(from: ConfigSource): Promise<LoadedConfig<typeof sections>> {
-  return loadConfig({ ...source(from), sections, checks })
 }
 
 /**

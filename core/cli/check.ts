@@ -15,12 +15,13 @@ import { createProviders } from '../host/providers.js'
 import { type Config, loadServer, migrationSets } from '../host/server.js'
 import { gatewayMistake } from '../http/admission.js'
 import { createLogger } from '../observe/log.js'
-import { builtins, source } from './builtins.js'
+import { builtins } from './builtins.js'
 import { withConnection } from './command-database.js'
 import type { Invocation } from './invocation.js'
 import { findConnections, findRightsFor, type Finding } from './rights.js'
 import { findStandbys } from './standbys.js'
 import { processesOf } from './start.js'
+import { source } from './read-sections.js'
 
 /** Prints the result of all checks. @returns the exit code */
 export async function check(invocation: Invocation): Promise<number> {

@@ -8,10 +8,11 @@ import { loadServer, type Server, startLoaded } from '../host/server.js'
 import { secretFile } from './admin-secret.js'
 import { embeddedDatabase } from './command-database.js'
 import { serve } from './serve.js'
-import { builtins, readSections, source, wantsDatabase } from './builtins.js'
+import { builtins, wantsDatabase } from './builtins.js'
 import { type Invocation, pathIn } from './invocation.js'
 import { catchingUncaught, pluginsOf, type Uncaught } from './uncaught.js'
 import { reportSources } from './watch.js'
+import { readSections, source } from './read-sections.js'
 
 /** Runs a development server on this machine only. Creates what is missing: the database, the secret, the sample. */
 export function dev(invocation: Invocation): Promise<number> {

@@ -3,9 +3,9 @@ import type pg from 'pg'
 import { version } from '../host/version.js'
 import { findAll, report } from './check.js'
 import { embeddedDatabase, NO_DATABASE, withConnection } from './command-database.js'
-import { readSections } from './builtins.js'
 import { type Invocation, pathIn } from './invocation.js'
 import { type Finding, grantsFor } from './rights.js'
+import { readSections } from './read-sections.js'
 
 const SHOWN = 5
 

@@ -13,10 +13,11 @@ import { createLogger } from '../observe/log.js'
 import { createMetrics } from '../observe/metrics.js'
 import { commandDatabase, connectTo } from './command-database.js'
 import { adminSecretFor } from './admin-secret.js'
-import { builtins, readSections, source } from './builtins.js'
+import { builtins } from './builtins.js'
 import type { ConfigSource, Invocation } from './invocation.js'
 import { listedCommands } from './listed-commands.js'
 import { runningServer, temporaryServer } from './temporary-server.js'
+import { readSections, source } from './read-sections.js'
 
 /** A command of a plugin, and the function that runs it. */
 export interface FoundCommand {

@@ -10,10 +10,11 @@ import { supervise } from '../processes/supervisor.js'
 import { explainRefusal } from './rights.js'
 import { serve } from './serve.js'
 import { NO_DATABASE } from './command-database.js'
-import { builtins, readSections, source } from './builtins.js'
+import { builtins } from './builtins.js'
 import type { ConfigSource, Invocation } from './invocation.js'
 import { catchingUncaught, pluginsOf } from './uncaught.js'
 import { messageOf } from '../errors.js'
+import { readSections, source } from './read-sections.js'
 
 /** Starts a production server. Creates neither a database nor secrets. */
 export function start(invocation: Invocation): Promise<number> {

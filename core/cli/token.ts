@@ -3,10 +3,9 @@ import type { JwtConfig } from '../http/config.js'
 import { createTokenReader } from '../http/jwt.js'
 import { fixedKey } from '../http/jwt-key.js'
 import { pointerKeys } from '../json/json-pointer.js'
-import { createLogger } from '../observe/log.js'
 import { USER_ID } from '../session.js'
-import { readSections } from './builtins.js'
 import { type Invocation, sessionVariable } from './invocation.js'
+import { readSections } from './read-sections.js'
 
 const DEFAULT_MINUTES = 60
 
@@ -91,7 +90,7 @@ function setAtPointer(root: Record<string, unknown>, pointer: string, value: unk
 async function mustBeAccepted(signed: string, config: JwtConfig, hasura: boolean): Promise<void> {
   const header = config.header?.toLowerCase()
   const headers = new Map([header === undefined ? ['authorization', `Bearer ${signed}`] : [header, signed]])
-  const read = createTokenReader([config], createLogger({ level: 'silent' }), hasura)
+  const read = createTokenReader([config], { warn() {} }, hasura)
   try {
     await read({
       get: (name) => headers.get(name),

@@ -3,10 +3,11 @@ import { isPooled } from '../db/database.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
 import { migrate, type Pending, pendingMigrations } from '../host/migrate.js'
 import { loadServer, migrationSets } from '../host/server.js'
-import { builtins, source, withDatabase } from './builtins.js'
+import { builtins, withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
 import type { Invocation } from './invocation.js'
 import { explainRefusal } from './rights.js'
+import { source } from './read-sections.js'
 
 /** Runs the pending migrations of the schema `svc_catalog`, or lists them. */
 export async function upgrade(invocation: Invocation): Promise<number> {

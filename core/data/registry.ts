@@ -183,6 +183,8 @@ function abortable(call: Call): { readonly call: Call; abort(reason: Error): voi
   }
 }
 
+/** Ajv rejects an invalid schema as it compiles it. To compile its schema of schemas first would take longer than all else. */
+const ARGUMENTS = { strict: true, allowUnionTypes: true, meta: false, validateSchema: false } as const
 let ajv: Ajv | undefined
 /** Reports all errors, of which some do not count. */
 let thorough: Ajv | undefined
@@ -192,7 +194,7 @@ let thorough: Ajv | undefined
  * with the path of the mistake.
  */
 function checkArgs(schema: Schema): (args: Json) => Json {
-  ajv ??= newAjv({ strict: true, allowUnionTypes: true })
+  ajv ??= newAjv(ARGUMENTS)
   const closed = closedOf(schema)
   const valid = ajv.compile(closed)
   const fill = defaultsOf(schema)
@@ -236,7 +238,7 @@ function withDefaults({ properties = {}, items, additionalProperties }: AnySchem
  * @returns the arguments with defaults
  */
 function checkTemplateArgs(schema: Schema, given: Json, placeholders: readonly string[]): Json {
-  thorough ??= newAjv({ strict: true, allowUnionTypes: true, allErrors: true })
+  thorough ??= newAjv({ ...ARGUMENTS, allErrors: true })
   const closed = closedOf(schema)
   const valid = thorough.compile(closed)
   const args = defaultsOf(schema)(given)

@@ -1,6 +1,6 @@
 import type { Infer, Schema } from '../json/schema.js'
 import { setting } from '../json/setting.js'
-import { hostUrls, isPostgresUrl } from './hosts.js'
+import { hostUrls, isPostgresUrl } from './host-urls.js'
 import { isWritable } from './writer.js'
 
 const { advanced, amount, count } = setting

@@ -3,32 +3,25 @@ import type { DestinationStream, Logger } from 'pino'
 import { counted } from '../wording.js'
 import { catalogMigrations } from '../metadata/schema.js'
 import { Registry } from '../data/registry.js'
-import { idempotencyConfig } from '../data/idempotency.js'
-import { limitsConfig } from '../data/request-limits.js'
 import { type DataService, openData } from '../data/service.js'
 import { openInspect } from '../inspect/inspect.js'
-import { databaseConfig, checkDatabase } from '../db/config.js'
 import { type Database, openDatabase, isPooled, withClient } from '../db/database.js'
 import { directProblem } from '../db/unreachable.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
-import { checkAuth, checkHttp } from '../http/check-config.js'
-import { authConfig, httpConfig } from '../http/config.js'
 import type { ReadyReport } from '../http/core-routes.js'
 import { createHeld } from '../http/traffic.js'
 import { at, messageOf } from '../errors.js'
 import { createLogger } from '../observe/log.js'
-import { LEVELS, LogLines } from '../observe/log-lines.js'
+import { LogLines } from '../observe/log-lines.js'
 import type { StandbyState } from '../db/standbys.js'
 import { createMetrics } from '../observe/metrics.js'
 import { alone, type Siblings } from '../processes/siblings.js'
-import type { Schema } from '../json/schema.js'
-import { setting } from '../json/setting.js'
 import { isTracing, loadTracing } from '../observe/tracing.js'
 import { build, version } from './version.js'
-import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
-import type { Address } from './http-front.js'
+import type { ConfigOptions, LoadedConfig } from './config.js'
+import { type Address, createHttpFront } from './http-front.js'
 import { healthOperations } from './health-operations.js'
-import type { createHost, Shared } from './plugin-host.js'
+import { createHost, createShared, type Shared } from './plugin-host.js'
 import { runWithin } from '../deadline.js'
 import { closeHooks, type Closer, runHooks, runStep, type Step } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
@@ -36,49 +29,7 @@ import { requireAuthentication } from './listener-config.js'
 import { migrate, type MigrationSet, pendingMigrations } from './migrate.js'
 import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
-
-const { advanced, amount, choice, count } = setting
-
-const logConfig = {
-  type: 'object',
-  default: {},
-  properties: {
-    level: choice([...LEVELS, 'silent'], 'info', 'Minimum level of the log lines to write.'),
-  },
-} as const satisfies Schema
-
-const compileConfig = {
-  type: 'object',
-  default: {},
-  advanced: true,
-  properties: {
-    threads: amount(1, 'Number of worker threads that compile requests. 0 compiles in the main thread.'),
-    timeoutMs: count(250, 'Maximum CPU time of one compilation. Longer compilations fail with 503.'),
-  },
-} as const satisfies Schema
-
-/** Schemas of the configuration sections. */
-export const sections = {
-  database: { ...databaseConfig, default: {} },
-  http: httpConfig,
-  auth: authConfig,
-  log: logConfig,
-  compile: compileConfig,
-  limits: limitsConfig,
-  idempotency: idempotencyConfig,
-  dataDir: { type: 'string', default: './.rowhouse', description: 'Folder for the files of this server.' },
-  fast: advanced.flag(true, 'Enables the fast paths. Disable it to check whether one of them causes a problem.'),
-  shutdownTimeoutMs: {
-    ...count(
-      30_000,
-      'Maximum duration of a shutdown, including the drain. When it expires, the server logs the unfinished steps and exits with code 1.',
-    ),
-    maximum: 3_600_000,
-  },
-} as const satisfies Readonly<Record<string, Schema>>
-
-/** Checks that the schemas cannot express. */
-export const checks: Checks<typeof sections> = { http: checkHttp, auth: checkAuth, database: checkDatabase }
+import { checks, sections } from './sections.js'
 
 export type Config = LoadedConfig<typeof sections>
 export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections' | 'checks'> & {
@@ -161,12 +112,7 @@ export async function startLoaded(
 
     let migrated = 0
     const database = needsDatabase(loaded) ? await openMigrated() : undefined
-    // The HTTP modules load slowly, so they load while the catalog is read.
-    const [store, { createHost, createShared }, { createHttpFront }] = await Promise.all([
-      database && openStore(database),
-      import('./plugin-host.js'),
-      import('./http-front.js'),
-    ])
+    const store = database && (await openStore(database))
     const shared = createShared({ log, metrics: metrics.registry, providers, dataDir, background, siblings })
     if (store) {
       shared.services.set('data', store.data)

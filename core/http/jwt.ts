@@ -35,7 +35,7 @@ const MAX_TOKEN_BYTES = 8 * 1024
  */
 export function createTokenReader(
   configs: readonly JwtConfig[],
-  log: Logger,
+  log: Pick<Logger, 'warn'>,
   hasura: boolean,
 ): (headers: RequestHeaders) => Eventual<Session | null> {
   const issuers = configs.map((config, index) => {
@@ -69,7 +69,7 @@ interface Issuer {
 }
 
 /** @param name path of its settings, for log lines */
-function createIssuer(config: JwtConfig, name: string, log: Logger): Issuer {
+function createIssuer(config: JwtConfig, name: string, log: Pick<Logger, 'warn'>): Issuer {
   const { algorithms, leewaySeconds, issuer, audience } = config
   if (issuer === undefined || audience === undefined) {
     log.warn(`${name}: without issuer and audience, tokens made for other services are accepted`)
@@ -90,7 +90,7 @@ function createIssuer(config: JwtConfig, name: string, log: Logger): Issuer {
 const MAX_KEY_AGE_MS = 10_000
 
 /** @param changed called when the valid keys may have changed */
-function keySource(config: JwtConfig, name: string, log: Logger, changed: () => void): Issuer['key'] {
+function keySource(config: JwtConfig, name: string, log: Pick<Logger, 'warn'>, changed: () => void): Issuer['key'] {
   if (config.jwksUrl === undefined) return fixedKey(config)
   return createKeySet(
     new URL(config.jwksUrl),

@@ -1,20 +1,22 @@
-import { createRequire } from 'node:module'
 import type * as Library from 'prom-client'
+// Parts of the library, because the whole loads ten times as many files.
+import cluster from 'prom-client/lib/cluster.js'
+import counter from 'prom-client/lib/counter.js'
+import gauge from 'prom-client/lib/gauge.js'
+import histogram from 'prom-client/lib/histogram.js'
+import register from 'prom-client/lib/registry.js'
 import { alone, type Siblings } from '../processes/siblings.js'
 import { createDurations, type Durations } from './timing.js'
 
-/** Imports parts of the library, because the whole loads ten times as many files. */
-const require = createRequire(import.meta.url)
-export const Counter = require('prom-client/lib/counter.js') as typeof Library.Counter
-const Gauge = require('prom-client/lib/gauge.js') as typeof Library.Gauge
-export const Histogram = require('prom-client/lib/histogram.js') as typeof Library.Histogram
-const Registry = require('prom-client/lib/registry.js') as typeof Library.Registry
+export const Counter = counter as typeof Library.Counter
+const Gauge = gauge as typeof Library.Gauge
+export const Histogram = histogram as typeof Library.Histogram
+const Registry = register as typeof Library.Registry
+const { aggregate } = cluster as typeof Library.AggregatorRegistry
 
 type Counter = Library.Counter
 type Gauge = Library.Gauge
 type Histogram = Library.Histogram
-
-const { aggregate } = require('prom-client/lib/cluster.js') as typeof Library.AggregatorRegistry
 
 /** How the values of several processes become one. Counters and histograms are added. */
 export type Across = 'sum' | 'max' | 'min' | 'average' | 'first'
@@ -54,13 +56,13 @@ export function createMetrics(siblings: Siblings = alone()): Metrics {
   const registry = new Registry()
   let isComplete = false
   /** Adds memory, CPU time and the event loop of the process on first use, because their library loads slowly. */
-  const complete = (): Library.Registry => {
-    if (!isComplete)
-      (require('prom-client/lib/defaultMetrics.js') as typeof Library.collectDefaultMetrics)({ register: registry })
+  const complete = async (): Promise<Library.Registry> => {
+    const { collectProcessMetrics } = await import('./process-metrics.js')
+    if (!isComplete) collectProcessMetrics({ register: registry })
     isComplete = true
     return registry
   }
-  siblings.answer('metrics', () => complete().getMetricsAsJSON())
+  siblings.answer('metrics', async () => (await complete()).getMetricsAsJSON())
   const named = (name: string, help: string, labels: readonly string[]) => ({
     name: `rowhouse_${name}`,
     help,
@@ -70,7 +72,7 @@ export function createMetrics(siblings: Siblings = alone()): Metrics {
   return {
     registry,
     async scrape() {
-      if (siblings.count === 1) return complete().metrics()
+      if (siblings.count === 1) return (await complete()).metrics()
       return aggregate((await siblings.ask('metrics')) as object[]).metrics()
     },
     counter: (name, help, labels = []) =>

@@ -1,5 +1,5 @@
 import { builtins } from '../../core/cli/builtins.js'
-import { sections } from '../../core/host/server.js'
+import { sections } from '../../core/host/sections.js'
 
 interface Setting {
   readonly path: string

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { ConfigError, loadConfig } from '../../core/host/config.js'
-import { checks, sections as serverSections } from '../../core/host/server.js'
+import { checks, sections as serverSections } from '../../core/host/sections.js'
 
 const sections = {
   database: {

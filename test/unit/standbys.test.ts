@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isPostgresUrl } from '../../core/db/hosts.js'
+import { isPostgresUrl } from '../../core/db/host-urls.js'
 import { formatPosition, parsePosition, readPosition } from '../../core/db/wal-position.js'
 
 t.test('a WAL position is read as PostgreSQL writes it', async (t) => {
