@@ -16,12 +16,14 @@ import type { Eventual } from '../deadline.js'
 import type { Op } from '../ir.js'
 import type { Names } from '../plan/names.js'
 import { Shares } from './caller-limits.js'
+import type { Siblings } from '../processes/siblings.js'
 import { createNewQueryLimit, type Limits } from './request-limits.js'
 import type { Snapshot } from './snapshots.js'
 
 export interface PlansOptions extends Omit<PoolConfig, 'planners'> {
   readonly metrics: Metrics
   readonly limits: Pick<Limits, 'newQueries'>
+  readonly siblings?: Siblings | undefined
 }
 
 /** Maximum time to wait for a turn. */
@@ -66,7 +68,7 @@ export class Plans {
       what: 'requests of this caller are being compiled',
       allTaken: 'requests of other callers are being compiled (compile.threads)',
     })
-    this.chargeNewQuery = createNewQueryLimit(options.limits.newQueries, options.metrics)
+    this.chargeNewQuery = createNewQueryLimit(options.limits.newQueries, options.metrics, options.siblings?.count)
     this.compilations = options.metrics.counter('compilations_total', 'Requests by the source of their plan.', ['by'])
     options.metrics.gauge(
       'compile_tasks',

@@ -3,6 +3,7 @@ import { type Json, NumberText } from '../json/parse.js'
 import type { Metrics } from '../observe/metrics.js'
 import { composedOf } from '../plan/encode.js'
 import type { Operand } from '../ir.js'
+import { partOf } from '../processes/part.js'
 import type { List, Pattern, Price } from '../plan/price.js'
 import type { Infer, Schema } from '../json/schema.js'
 import { setting } from '../json/setting.js'
@@ -183,16 +184,20 @@ const MAX_CALLERS = 10_000
  * Limits how much each caller makes the server compile, with one token bucket per `Session.caller`. Buckets start full
  * and refill continuously. Cached plans are never refused. Without the limit, a client could send endless new shapes,
  * each of which occupies a worker for some milliseconds.
+ * @param processes number of processes that share the limit
  * @returns charges a compilation to a caller, by the length of its shape; throws ServiceError 429 too-many-requests
  */
 export function createNewQueryLimit(
-  { perSecond, burst }: Limits['newQueries'],
+  all: Limits['newQueries'],
   metrics: Metrics,
+  processes = 1,
 ): (caller: string | undefined, length: number) => void {
   const refused = metrics.counter(
     'compilations_refused_total',
     'Requests refused because their caller sent too many new query shapes.',
   )
+  const perSecond = all.perSecond / processes
+  const burst = partOf(all.burst, processes)
   const buckets = new Map<string, { tokens: number; readonly at: number }>()
 
   return (caller, length) => {

@@ -8,7 +8,6 @@ import type { Reading } from '../metadata/change.js'
 import { readMetadata } from '../metadata/metadata.js'
 import type { Op } from '../ir.js'
 import type { Metrics } from '../observe/metrics.js'
-import type { Siblings } from '../processes/siblings.js'
 import type { Session } from '../session.js'
 import { createCallerLimits, createStreamCounts } from './caller-limits.js'
 import type { Data, Request } from './data.js'
@@ -57,7 +56,6 @@ interface DataOptions extends PlansOptions {
   readonly fast: boolean
   /** Throws 429 when a caller holds too much memory. */
   readonly admit: (session: Session) => void
-  readonly siblings?: Siblings | undefined
   /** Opens what explains requests. */
   readonly openInspect: (engine: Engine) => Inspect
 }

@@ -7,6 +7,7 @@ import type { Metrics } from '../observe/metrics.js'
 import { ReaderClock, type ReaderLimits } from '../deadline.js'
 import { type Session, type AnswerLimits, answerLimit } from '../session.js'
 import { Turns } from '../long/turns.js'
+import { partOf } from '../processes/part.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 
@@ -63,7 +64,7 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held, 
     },
     failed: (route, code) => errors.inc({ route, code }),
     enter: createConcurrencyLimit(config.maxConcurrentRequests, rejected),
-    authFailed: createGuessLimit(Math.ceil(config.failedAuthPerMinute / processes), failures),
+    authFailed: createGuessLimit(partOf(config.failedAuthPerMinute, processes), failures),
     malformed: metrics.counter('http_unread_total', 'Requests refused because they are not valid HTTP.', ['code']),
     held,
   }

@@ -64,10 +64,10 @@ async function supervised(t: Test, config: object = {}) {
   })
   const url = /"url":"(http:[^"]+)"/.exec(server.log())![1]!
   /** A request on a connection of its own, so that the processes take turns. */
-  const ask = (path: string, body?: object) =>
+  const ask = (path: string, body?: object, headers: object = {}) =>
     fetch(url + path, {
       method: body ? 'POST' : 'GET',
-      headers: { ...ADMIN, connection: 'close' },
+      headers: { ...ADMIN, connection: 'close', ...headers },
       ...(body ? { body: JSON.stringify(body) } : {}),
     })
   const must = async (type: string, args: unknown) => {
@@ -80,7 +80,11 @@ async function supervised(t: Test, config: object = {}) {
 }
 
 t.test('several processes serve one port', async (t) => {
-  const server = await supervised(t, { database: { maxConnections: 30, slowQueryMs: 1 } })
+  const server = await supervised(t, {
+    database: { maxConnections: 30, slowQueryMs: 1 },
+    http: { failedAuthPerMinute: 3 },
+    limits: { newQueries: { perSecond: 1, burst: 10 } },
+  })
   const { ask, must } = server
   /** Returns the process ids of the children. */
   const pids = () =>
@@ -169,6 +173,26 @@ t.test('several processes serve one port', async (t) => {
       `select count(*) from pg_stat_activity where application_name like 'rowhouse %' and datname = current_database()`,
     )) as [{ count: string }]
     t.ok(Number(count) <= 30, `${count} connections`)
+  })
+
+  await t.test('limits of a caller hold for both together', async (t) => {
+    await must('run_sql', { sql: 'create table limited (id int primary key)' })
+    await must('track_table', { table: 'limited' })
+    await must('create_select_permission', { table: 'limited', role: 'user', permission: { columns: '*', filter: {} } })
+    const since = performance.now()
+    const shapes = Array.from({ length: 30 }, (_, i) => ({
+      type: 'select',
+      args: { table: 'limited', columns: ['id'], where: { $and: Array(i + 1).fill({ id: 1 }) } },
+    }))
+    const tried = await Promise.all(shapes.map((shape) => ask('/v1/query', shape, { 'x-service-role': 'user' })))
+    const compiled = tried.filter(({ status }) => status === 200).length
+    const refilled = Math.ceil((performance.now() - since) / 1000)
+    t.ok(compiled >= 10 && compiled <= 10 + refilled, `${compiled} new shapes in ${refilled} s`)
+
+    const wrong = { 'x-service-admin-secret': 'wrong' }
+    const guesses = await Promise.all(Array.from({ length: 8 }, () => ask('/v1/query', shapes[0], wrong)))
+    const refused = guesses.filter(({ status }) => status === 401).length
+    t.ok(refused >= 2 && refused <= 3, `${refused} guesses`)
   })
 
   await t.test('the log and the slow queries are those of both', async (t) => {
