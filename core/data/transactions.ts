@@ -136,7 +136,7 @@ export function createTransactions(
       ),
     query: async <Row extends object>(text: string, values: readonly unknown[] = [], inside?: Transaction) => {
       // After the SQL of an admin, the connection may not know what was prepared.
-      const name = pooled || inside?.changedSession ? {} : { name: nameOf(text) }
+      const name = pooled || inside?.changedSession ? {} : { name: known(text) }
       const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
       return inside ? ask(await inside.connection()) : retried(undefined, () => withClient(database.main, ask))
     },
@@ -146,6 +146,17 @@ export function createTransactions(
 /** Makes sure that nothing is committed for a dry run, whatever path it takes. */
 export function refuseDryRun({ dryRun }: Call): void {
   if (dryRun) throw serviceError('not-supported', 'this request cannot be a dry run')
+}
+
+/** Names of the statements of plugins, which are few. */
+const names = new Map<string, string>()
+const MAX_NAMES = 1000
+
+function known(text: string): string {
+  const name = names.get(text) ?? nameOf(text)
+  if (names.size >= MAX_NAMES) names.clear()
+  names.set(text, name)
+  return name
 }
 
 const TRIES = 3

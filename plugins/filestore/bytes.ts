@@ -22,14 +22,14 @@ export async function readBytes(
   store: ObjectStore,
   file: StoredFile,
   range: ByteRange | undefined,
-  { signal }: Pick<Call, 'signal'>,
+  call: Pick<Call, 'signal'>,
 ): Promise<Buffer | Readable> {
   const cached = cache.get(file.blob)
   if (cached) return range ? cached.subarray(range.start, range.end + 1) : cached
   const length = range ? range.end - range.start + 1 : file.size
   return canRead(store) && length <= BUFFERED_BYTES
-    ? readBuffer(store, cache, file, range, signal)
-    : withLength(length, await store.get(file.blob, range, signal))
+    ? readBuffer(store, cache, file, range, call.signal)
+    : withLength(length, await store.get(file.blob, range, call.signal))
 }
 
 /**
