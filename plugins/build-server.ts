@@ -49,7 +49,9 @@ const TOGETHER: Readonly<Record<string, readonly string[]>> = {
     'core/compile/pool',
     'core/host/http-front',
     'core/host/plugin-host',
-    ...['console', 'filestore', 'graphql', 'history', 'live', 'notify', 'query', 'sql', 'template'].map((name) => `plugins/${name}/index`),
+    ...['console', 'filestore', 'graphql', 'history', 'live', 'notify', 'query', 'sql', 'template'].map(
+      (name) => `plugins/${name}/index`,
+    ),
     'providers/storage/disk',
   ],
 }
