@@ -234,6 +234,7 @@ export class Live {
   private async tick(): Promise<void> {
     if (this.isTicking) return
     this.isTicking = true
+    let isFailing = false
     let beatAt = performance.now() + this.options.heartbeatMs
     for (let idle = 0; idle < 2;) {
       await pause(this.options.tickMs)
@@ -251,8 +252,10 @@ export class Live {
         const changed = await this.notes.look()
         if (this.data.catalog !== this.catalog) await this.watchAgain()
         this.groups.changed(changed)
+        isFailing = false
       } catch (error) {
-        this.log.warn({ err: error }, 'cannot look for changes; will retry')
+        if (!isFailing) this.log.warn({ err: error }, 'cannot look for changes; will retry')
+        isFailing = true
         await pause(PAUSE_MS)
       }
     }
@@ -265,7 +268,7 @@ export class Live {
 
   /** After a change of the metadata, queries may mean something else, or be refused. */
   private async watchAgain(): Promise<void> {
-    this.catalog = this.data.catalog
+    const { catalog } = this.data
     for (const stream of this.streams) {
       for (const watching of stream.watching) {
         try {
@@ -283,6 +286,7 @@ export class Live {
         }
       }
     }
+    this.catalog = catalog
   }
 }
 
