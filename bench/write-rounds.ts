@@ -243,7 +243,7 @@ async function check({ system, child, post, rows }: Door, scenario: WriteScenari
 }
 
 /** The statement that an insert is compiled to, as PostgreSQL shows it: the last one of its connection. */
-async function insertSql(server: Child, scenario: WriteScenario, url: string): Promise<string> {
+async function insertSql(server: Child, scenario: WriteScenario, url: string, tries = 20): Promise<string> {
   await send(server.port, queryPost(insertOf(0, scenario), byGateway))
   const { rows } = await withClient(url, (client) =>
     client.query<{ query: string; whole: boolean }>(
@@ -253,8 +253,10 @@ async function insertSql(server: Child, scenario: WriteScenario, url: string): P
        order by query_start desc`,
     ),
   )
-  if (!rows[0]?.whole) throw new Error(`scenario ${scenario.id}: PostgreSQL does not show the whole statement`)
-  return rows[0].query
+  if (rows[0]?.whole) return rows[0].query
+  // Another statement of the same connection may have hidden it.
+  if (tries > 1) return insertSql(server, scenario, url, tries - 1)
+  throw new Error(`scenario ${scenario.id}: PostgreSQL does not show the whole statement`)
 }
 
 /**
