@@ -92,7 +92,7 @@ const { metafile } = await build({
   legalComments: 'none',
   minifySyntax: true,
   minifyWhitespace: true,
-  lineLimit: 120,
+  lineLimit: 1000,
   logLevel: 'warning',
   metafile: true,
   // For CommonJS modules in the bundle.
@@ -116,7 +116,7 @@ await build({
   minifyWhitespace: true,
   external: ['@napi-rs/nice'],
 })
-writeFileSync(`${OUT}chunks/mime-db.json`, JSON.stringify(JSON.parse(readFileSync(fromKoa('mime-db/db.json'), 'utf8'))))
+writeFileSync(`${OUT}chunks/mime-db.json`, JSON.stringify(Object.fromEntries(mimeTypes())))
 for (const folder of ['core/host', 'core/http']) mkdirSync(`${OUT}${folder}`, { recursive: true })
 copyFileSync(`${ROOT}core/http/tokens.css`, `${OUT}core/http/tokens.css`)
 await import(new URL('../core/cli/build-validators.js', import.meta.url).href)
@@ -191,6 +191,14 @@ function onDemand(path: string): string {
       : `get ${name}() { return ${real}.${name} }`,
   )
   return `module.exports = { ${exported.join(', ')} }`
+}
+
+/** Returns what Koa's packages read of the types. */
+function mimeTypes() {
+  type Types = Record<string, { source?: string; charset?: string; extensions?: readonly string[] }>
+  return Object.entries(JSON.parse(readFileSync(fromKoa('mime-db/db.json'), 'utf8')) as Types)
+    .filter(([, { charset, extensions }]) => charset !== undefined || extensions !== undefined)
+    .map(([name, { source, charset, extensions }]) => [name, { source, charset, extensions }] as const)
 }
 
 /** Returns the modules that others import on demand. */

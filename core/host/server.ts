@@ -214,7 +214,9 @@ function listeningAt(address: ServerOptions['address'], config: Config): Config 
  * Reads the configuration and imports everything that it names.
  * @throws ConfigError with every mistake
  */
-export function loadServer(options: Omit<ServerOptions, 'log' | 'address' | 'progress'>) {
+export function loadServer(
+  options: Omit<ServerOptions, 'log' | 'address' | 'progress'>,
+): Promise<{ readonly config: Config; readonly loaded: Loaded }> {
   return loadAll({ ...options, sections, checks, mentions })
 }
 
