@@ -567,7 +567,15 @@ t.test('a plugin has a listener of its own, of which every command knows', async
   await writeFile(join(folder, 'package.json'), '{"type": "module"}')
   await writeFile(join(folder, 'hello.js'), HELLO)
   const configure = (http: object) => {
-    const off = { query: false, template: false, graphql: false, filestore: false, notify: false, sql: false }
+    const off = {
+      query: false,
+      graphql: false,
+      filestore: false,
+      notify: false,
+      sql: false,
+      history: false,
+      live: false,
+    }
     const config = { http: { port: 0, ...http }, plugins: { ...off, hello: { use: './hello.js' } } }
     return writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(config))
   }
