@@ -29,7 +29,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       live: plugin('live'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
-    follows: { console: 'query', template: 'query' },
+    follows: { console: 'query', template: 'query', history: 'query', live: 'query' },
     commands: [...COMMAND_NAMES, 'help'],
     optional: { bench: plugin('bench'), hasura: plugin('hasura'), stitch: plugin('stitch') },
     providers: {
