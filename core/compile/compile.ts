@@ -6,7 +6,6 @@ import type { Op, Operand, Read } from '../ir.js'
 import { type Names, namesFor } from '../plan/names.js'
 import { INT8 } from '../plan/operators.js'
 import { equalColumns, hasKeyIn, type Price, priceOf } from '../plan/price.js'
-import { type ReadSet, readSet } from '../plan/read-set.js'
 import { emit, type Form, partsOf } from '../sql/emit.js'
 import type { Statement } from '../sql/bind.js'
 
@@ -73,8 +72,6 @@ export interface Compiled {
   readonly version?: true
   /** Whether an insert can share a commit with others, because the effect is indistinguishable. */
   readonly sharesCommit?: true
-  /** What the answer to a read depends on. */
-  readonly reads?: ReadSet
   /** Whether what it writes may ask who writes. */
   readonly tellsWriter?: true
 }
@@ -133,7 +130,6 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
       op.kind === 'roots' ? partsOf(op).map((part) => (part.kind === 'list' ? listOf(part, catalog) : {})) : undefined,
     ...(op.kind === 'read' && op.version && task.form === 'array' ? { version: true as const } : {}),
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
-    ...(isRead(op) ? { reads: readSet(op) } : {}),
     ...(tellsWriter(op, statements.length, catalog) ? { tellsWriter: true } : {}),
   }
 }
@@ -180,8 +176,6 @@ function quotesOthers(op: Op, catalog: Catalog): boolean {
   const table = catalog.tables.get(tableKey(op.table))
   return table?.kind === 'view' || (op.kind === 'insert' && op.onConflict?.action === 'update')
 }
-
-const isRead = ({ kind }: Op): boolean => kind === 'read' || kind === 'count' || kind === 'roots'
 
 /** Returns whether a request writes to a table that may ask who writes, or calls a function that may change something. */
 function tellsWriter(op: Op, statements: number, catalog: Catalog): boolean {

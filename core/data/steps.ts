@@ -17,6 +17,7 @@ import { answerLimit, permissionRole, type Session } from '../session.js'
 import { bind, type Param } from '../sql/bind.js'
 import { mustRead } from '../sql/bind-rows.js'
 import { encodeLongArray, LONG_ARRAY } from '../plan/encode.js'
+import { type ReadSet, readSet } from '../plan/read-set.js'
 import type { Form } from '../sql/emit.js'
 import type { CallerLimits } from './caller-limits.js'
 import type { Data, Request } from './data.js'
@@ -65,6 +66,8 @@ export function createRunner(parts: Parts): Runner {
   const { snapshotOf, readerOf, retried, withPosition } = transactions
   const pooled = isPooled(config)
   const writer = writerOf(config.writerVariables)
+  /** What the answers to watched plans depend on. */
+  const readSets = new WeakMap<Compiled, ReadSet>()
 
   const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
     planner,
@@ -211,11 +214,13 @@ export function createRunner(parts: Parts): Runner {
     async watch(request, call) {
       const plan = await compiled(snapshotOf(call), request, call, call.session.caller)
       const [statement] = plan.statements
-      if (!plan.reads || !statement || !isPlainRead(plan)) {
+      if (!statement || !isPlainRead(plan)) {
         throw serviceError('not-supported', 'only reads can be watched')
       }
       const values = bind(statement.params, executionOf(request, call, plan).bindings)
-      return { ...plan.reads, key: JSON.stringify([statement.name, values]) }
+      const reads = readSets.get(plan) ?? readSet(await plans.authorized(snapshotOf(call), taskOf(request, call)))
+      readSets.set(plan, reads)
+      return { ...reads, key: JSON.stringify([statement.name, values]) }
     },
     isRead: async (request, call) => isPlainRead(await compiled(snapshotOf(call), request, call, call.session.caller)),
   }

@@ -16,6 +16,8 @@ export interface Statement {
 export interface QueuedStatement {
   readonly statement: Statement
   readonly values: readonly (string | null)[]
+  /** Told first, in the same batch. */
+  readonly writer?: Writer | undefined
   /** The request that it is part of. */
   readonly origin: Origin
   /** Receives the duration of the statement. */
@@ -73,6 +75,8 @@ export abstract class SharedConnection implements Receiver {
   private batch: Batch | undefined
   private cell: Buffer | undefined
   private hasFailed = false
+  /** Whether the batch's next answer is to a statement whose writer was told. */
+  private hasTold = false
   private progressAt = performance.now()
   private isSending = false
   private isRetired = false
@@ -138,8 +142,7 @@ export abstract class SharedConnection implements Receiver {
     writer?: Writer,
   ): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      if (writer) this.add({ ...writer, origin, pace, resolve: () => {}, reject: () => {} })
-      this.add({ statement, values, origin, pace, resolve, reject })
+      this.add({ statement, values, writer, origin, pace, resolve, reject })
       this.sendSoon()
     })
   }
@@ -186,6 +189,8 @@ export abstract class SharedConnection implements Receiver {
     this.progressAt = performance.now()
     const queued = batch?.statements[batch.done]
     if (!batch || !queued) return
+    this.hasTold = queued.writer !== undefined && !this.hasTold
+    if (this.hasTold) return
     batch.done++
     this.completed(queued, cell)
   }
@@ -201,6 +206,7 @@ export abstract class SharedConnection implements Receiver {
     this.batch = undefined
     this.cell = undefined
     this.hasFailed = false
+    this.hasTold = false
     const now = performance.now()
     this.progressAt = now
     if (batch && !batch.fresh && !this.isOvertaken) {
@@ -223,7 +229,13 @@ export abstract class SharedConnection implements Receiver {
   }
 
   protected add(queued: QueuedStatement): void {
-    const { name, text } = queued.statement
+    const { writer } = queued
+    if (writer) this.write(writer.statement, writer.values)
+    this.write(queued.statement, queued.values)
+    this.queue.push(queued)
+  }
+
+  private write({ name, text }: Statement, values: readonly (string | null)[]): void {
     if (!this.prepared.delete(name)) {
       this.makeRoom()
       // Closing an unknown name is not an error.
@@ -232,8 +244,7 @@ export abstract class SharedConnection implements Receiver {
       this.queueIsFresh = true
     }
     this.prepared.add(name)
-    this.outgoing.run(name, queued.values)
-    this.queue.push(queued)
+    this.outgoing.run(name, values)
   }
 
   /** Reports a failed statement to its pace. At the commit it may have been any of the batch. */
@@ -250,7 +261,10 @@ export abstract class SharedConnection implements Receiver {
   private takeBack({ statements, done }: Batch): readonly QueuedStatement[] {
     const waiting = this.queue.splice(0)
     this.outgoing.take()
-    for (const { statement } of [...statements.slice(done), ...waiting]) this.prepared.delete(statement.name)
+    for (const { statement, writer } of [...statements.slice(done), ...waiting]) {
+      this.prepared.delete(statement.name)
+      if (writer) this.prepared.delete(writer.statement.name)
+    }
     return waiting
   }
 
