@@ -10,13 +10,13 @@ import type { Definitions } from './metadata.js'
 import { CAPTURE_PREFIX as PREFIX } from './schema.js'
 
 /**
- * What a plugin notes of each change of a table, whoever makes it: change data capture by triggers. A table has one trigger for
+ * What a plugin records of each change of a table, from any writer: change data capture by triggers. A table has one trigger for
  * each kind of statement, which does what all plugins ask for.
  */
 export interface Capture {
   /** Whether it reads who writes, as `service.role` and others. */
   readonly asksWriter?: boolean
-  /** Whether it keeps values, which then look the same whoever writes. */
+  /** Whether it stores values. They are then formatted in the same way for every session. */
   readonly keepsValues?: boolean
   /** @throws ServiceError 400 with a path below `$`, for a definition that does not fit the table */
   check(definition: Json, table: DatabaseTable): void
@@ -135,7 +135,7 @@ export async function syncTriggers(
   for (const { called } of unused) await client.query(`drop function ${called}`)
 }
 
-/** Values look the same whoever writes. */
+/** Settings that format values in the same way for every session. */
 const STYLED = join(
   Object.entries({ ...STYLES, bytea_output: 'hex', extra_float_digits: '1' }).map(
     ([name, value]) => sql`set ${name as Sql} = ${literal(value)}`,
@@ -143,7 +143,7 @@ const STYLED = join(
   sql` `,
 )
 
-/** It runs with the rights of its owner, because whoever writes need not know of `svc_catalog`. */
+/** It runs with the rights of its owner, because a writer needs no rights on `svc_catalog`. */
 const functionText = ({ name, keepsValues, body }: CaptureTrigger): Sql =>
   sql`create or replace function svc_catalog.${ident(name)}() returns trigger language plpgsql security definer
   set search_path = pg_catalog, pg_temp ${keepsValues ? STYLED : sql``} as ${literal(`begin\n${body}\nreturn null;\nend`)}`

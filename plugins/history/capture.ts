@@ -25,6 +25,8 @@ export const capture: Capture = {
     const named = table.columns.map(({ name }) => name)
     const row = rowAlias(named)
     const keep = columnsIn(definition)
+    // That a row got another key is always kept: from there on, the key is that of this row.
+    const compared = keep && [...new Set([...keep, ...table.primaryKey])]
     const dropped = keep ? named.filter((name) => !keep.includes(name)) : []
     /** The columns that are kept, as jsonb. */
     const values = dropped.length === 0 ? sql`to_jsonb(${row})` : sql`to_jsonb(${row}) - ${texts(dropped)}`
@@ -42,7 +44,7 @@ export const capture: Capture = {
       update: sql`${INTO} select ${names(table, 'update')}, ${key((name) => sql`c.v -> ${literal(name)}`)}, d.o, d.n
   from ${numbered(sql`rows_old`)} b join ${numbered(sql`rows_new`)} c using (number) cross join lateral (
     select jsonb_object_agg(e.key, e.value) as o, jsonb_object_agg(e.key, c.v -> e.key) as n from jsonb_each(b.v) e
-    where c.v -> e.key <> e.value${keep ? sql` and e.key = any (${texts(keep)})` : sql``}
+    where c.v -> e.key <> e.value${compared ? sql` and e.key = any (${texts(compared)})` : sql``}
   ) d where d.o is not null;`,
       delete: sql`${INTO} select ${names(table, 'delete')}, ${key(column)}, ${values}, null from rows_old ${row};`,
       truncate: sql`${INTO} values (${names(table, 'truncate')}, null, null, null);`,

@@ -1,5 +1,6 @@
 import { type Call, type Data, isAdmin, type Operations, permissionRole, tableSql } from 'rowhouse'
 import {
+  isObject,
   type Json,
   type JsonObject,
   NO_LIMITS,
@@ -47,37 +48,39 @@ interface Parts {
 
 /**
  * Returns the changes of a row, or those of a table for an admin, the latest first. Other roles see the history of rows that they
- * may select now, of the columns that they may select in all rows, and not who wrote.
+ * may select now, since the row has had its key, of the columns that they may select in all rows, and not who wrote.
  */
 export async function readHistory({ data, operations }: Parts, question: Question, call: Call): Promise<JsonObject[]> {
   const { table: ref, limit, before } = question
   const all = isAdmin(call.session)
-  if (!all) await mustSelect(operations, question, call)
+  const isShown = all || (await isVisible(operations, question, call))
   const table = capturedTable(data, ref, call)
   const key = question.key === undefined ? undefined : await keyText(data, table, question.key, call)
-  if (!all && !(await isVisible(operations, question, call))) return []
+  if (!isShown) return []
+  const shown = all ? undefined : visibleColumns(table, call)
+  const values: unknown[] = [ref.schema, ref.name, before ?? null, limit]
+  if (key !== undefined) values.push(key)
+  if (shown) values.push([...shown], table.primaryKey)
   const rows = await data.query<Stored>(
     `select ${COLUMNS} from svc_catalog.svc_history h
      where (table_schema, table_name) = ($1, $2) and ($3::bigint is null or h.id < $3::bigint)
-     ${key === undefined ? '' : 'and hashtextextended(key::text, 0) = hashtextextended($5::jsonb::text, 0) and key = $5::jsonb'}
+     ${key === undefined ? '' : `and ${IS_KEY}`} ${shown ? OWN_LIFE : ''}
      order by h.id desc limit $4`,
-    [ref.schema, ref.name, before ?? null, limit, ...(key === undefined ? [] : [key])],
+    values,
     call.transaction,
   )
-  const shown = all ? undefined : visibleColumns(table, call)
-  return rows.flatMap((row) => {
-    const change = {
-      time: row.time,
-      operation: row.operation,
-      old: values(row.old, shown),
-      new: values(row.new, shown),
-    }
-    const isEmpty = [change.old, change.new].every((each) => each === null || Object.keys(each).length === 0)
-    if (shown) return row.operation === 'update' && isEmpty ? [] : [change]
-    const { id, role, user_id, request_id, login } = row
-    return [{ id, ...change, key: values(row.key), role, user_id, request_id, login }]
+  return rows.map((row) => {
+    const { id, time, operation, role, user_id, request_id, login } = row
+    const change = { time, operation, old: columnsOf(row.old, shown), new: columnsOf(row.new, shown) }
+    return shown ? change : { id, ...change, key: columnsOf(row.key), role, user_id, request_id, login }
   })
 }
+
+const IS_KEY = 'hashtextextended(key::text, 0) = hashtextextended($5::jsonb::text, 0) and key = $5::jsonb'
+/** Since the row has had its key, which another row may have had before, and without changes of other columns only. */
+const OWN_LIFE = `and operation <> 'delete' and (operation = 'insert' or old ?| $6::text[])
+     and h.id >= coalesce((select max(id) from svc_catalog.svc_history where (table_schema, table_name) = ($1, $2) and ${IS_KEY}
+       and (operation in ('insert', 'delete') or new ?| $7::text[])), 0)`
 
 /** Returns a table whose history is kept. @throws ServiceError 400 */
 export function capturedTable(data: Data, ref: TableRef, call: Call): Table {
@@ -105,19 +108,18 @@ async function keyText(data: Data, table: Table, key: Json, { transaction }: Cal
   return row!.key
 }
 
-const select = ({ table, key = null }: Question, columns: readonly string[]): Json =>
-  ({ type: 'select', args: { table: { ...table }, columns, where: key, limit: 1 } }) as unknown as Json
-
-/** @throws ServiceError 400 if the role may not select the table by its key */
-async function mustSelect(operations: Operations, question: Question, call: Call): Promise<void> {
-  if (question.key === undefined) throw parseFailed(`the key 'key' was not present`, '$.args')
-  await isVisible(operations, question, call)
-}
-
-/** Returns whether the caller may select the row. */
-async function isVisible(operations: Operations, question: Question, call: Call): Promise<boolean> {
-  const columns = Object.keys((question.key ?? {}) as JsonObject)
-  const answer = await operations.run(select(question, columns), call)
+/**
+ * Returns whether the caller may select the row.
+ * @throws ServiceError 400 if it may not select the table by this key
+ */
+async function isVisible(operations: Operations, { table, key, before }: Question, call: Call): Promise<boolean> {
+  if (!isObject(key ?? null)) throw parseFailed(`expecting an object with the primary key`, '$.args.key')
+  // Ids tell how much else has changed.
+  if (before !== undefined) throw parseFailed('only the role admin may page by ids', '$.args.before')
+  const equal = Object.entries(key as JsonObject).map(([name, value]) => [name, { $eq: value }] as const)
+  const columns = equal.map(([name]) => name)
+  const query = { type: 'select', args: { table: { ...table }, columns, where: Object.fromEntries(equal), limit: 1 } }
+  const answer = await operations.run(query as unknown as Json, call)
   return answer.kind === 'text' ? answer.text !== '[]' : answer.kind === 'bytes' && answer.bytes.toString() !== '[]'
 }
 
@@ -127,7 +129,7 @@ function visibleColumns(table: Table, { session }: Call): ReadonlySet<string> {
   return new Set(columns.filter((name) => !Object.hasOwn(masks, name)))
 }
 
-function values(text: string | null, shown?: ReadonlySet<string>): JsonObject | null {
+function columnsOf(text: string | null, shown?: ReadonlySet<string>): JsonObject | null {
   if (text === null) return null
   const all = parseJson(text, NO_LIMITS) as JsonObject
   return shown ? Object.fromEntries(Object.entries(all).filter(([name]) => shown.has(name))) : all

@@ -19,7 +19,7 @@ export class EventStream extends Readable {
     super({ highWaterMark: BEHIND })
   }
 
-  /** @param make of the event, called when it is sent */
+  /** Sends an event, or keeps it until the client has read what came before it. */
   send(name: string, event: Buffer): void {
     if (this.readableEnded || this.destroyed) return
     if (this.isBehind) (this.waiting ??= new Map()).set(name, event)

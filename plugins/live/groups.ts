@@ -175,7 +175,7 @@ export class Groups {
   /** @returns undefined when it has to be tried again */
   private async ask({ request, call }: Listener): Promise<Told | undefined> {
     try {
-      // Nobody cancels it: its statement has limits.
+      // It is never cancelled; its statement has a time limit.
       const { signal } = new AbortController()
       const json = (await this.data.run(request, { ...call, signal })) ?? 'null'
       if (Buffer.byteLength(json) > this.options.maxAnswerBytes) {

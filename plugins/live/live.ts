@@ -219,7 +219,7 @@ export class Live {
     for (const { listener, group } of stream.watching) this.groups.leave(listener, group)
   }
 
-  /** Begins to look for changes, if nobody has waited for any. */
+  /** Starts to look for changes, unless it does already. */
   private start(): Promise<unknown> {
     this.started ??= this.notes.look().then(
       () => void this.tick(),
@@ -236,9 +236,10 @@ export class Live {
     this.isTicking = true
     let isFailing = false
     let beatAt = performance.now() + this.options.heartbeatMs
-    for (let idle = 0; idle < 2;) {
+    // A stream that is being opened counts: its answers are read after the last look.
+    for (let idle = 0; idle < 2 || this.total > 0;) {
       await pause(this.options.tickMs)
-      idle = this.streams.size === 0 ? idle + 1 : 0
+      idle = this.total === 0 ? idle + 1 : 0
       const now = performance.now()
       for (const stream of this.streams) {
         if (stream.closesAt <= now) this.finish(stream, 'expired')
@@ -262,8 +263,6 @@ export class Live {
     this.isTicking = false
     this.started = undefined
     this.notes.rest()
-    // Somebody may have come meanwhile.
-    if (this.streams.size > 0) void this.start()
   }
 
   /** After a change of the metadata, queries may mean something else, or be refused. */

@@ -17,6 +17,7 @@ const PROMISES = {
   'kept.added': 'a column that is added later is kept, and one that is dropped breaks nothing',
   'role.rows': 'a role sees the history of rows that it may select, and not of others',
   'role.columns': 'a role sees columns that it may select in all its rows, and neither others nor who wrote',
+  'role.life': 'a role sees nothing of rows that had the same key before, and cannot count changes that it may not see',
   'role.hidden': 'a table or key column that a role may not select looks like one that does not exist',
   'ask.limit': 'limit and before page through the changes, the latest first',
   'ask.wrong': 'a wrong key, table or limit is refused with its path',
@@ -244,12 +245,30 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       ],
     )
   },
+  'role.life': [
+    sql(
+      `insert into item (id, owner, text) values (80, 'ben', 'old'); update item set text = 'older' where id = 80; delete from item where id = 80`,
+    ),
+    sql(`insert into item (id, owner, text) values (80, 'ana', 'new'); update item set secret = 'x' where id = 80`),
+    history({ table: 'item', key: { id: 80 }, limit: 1 }, like([{ operation: 'insert', new: { text: 'new' } }]), ANA),
+    sql(`update item set id = 81 where id = 80; insert into item (id, owner, text) values (80, 'ben', 'third')`),
+    history(
+      { table: 'item', key: { id: 80 } },
+      like([{ operation: 'insert', old: null, new: { text: 'third' } }]),
+      BEN,
+    ),
+    sql(`delete from item where id = 80; update item set id = 80 where id = 61`),
+    history({ table: 'item', key: { id: 80 } }, like([{ operation: 'update', old: { id: 61 }, new: { id: 80 } }]), BEN),
+    sql(`update item set id = 61 where id = 80`),
+  ],
   'role.hidden': [
     history({ table: 'child', key: { id: 1 } }, refused('permission-denied', /child/, '$.args.table'), ANA),
     history({ table: 'nothing', key: { id: 1 } }, refused('permission-denied', /nothing/, '$.args.table'), ANA),
     history({ table: 'item', key: { secret: 'x' } }, refused('permission-denied', /"secret"/), ANA),
     history({ table: 'item', key: { nothing: 'x' } }, refused('permission-denied', /"nothing"/), ANA),
     history({ table: 'item' }, refused('parse-failed', /key/), ANA),
+    history({ table: 'item', key: { id: 60 }, before: '9' }, refused('parse-failed', /admin/, '$.args.before'), ANA),
+    history({ table: 'item', key: { id: { $gt: 0 } } }, { status: 400, like: { path: /^\$/ } }, ANA),
     query('undo_change', { id: '1' }, refused('access-denied', /./), ANA),
     query('set_table_history', { table: 'item' }, refused('access-denied', /./), ANA),
   ],
