@@ -16,11 +16,21 @@ export { partsOf, type RulePart } from './metadata/permission.js'
 export type { Capture, CaptureEvent } from './metadata/capture.js'
 export type { DatabaseTable } from './metadata/introspect.js'
 export type { Migration } from './metadata/schema.js'
-export { ident, join, literal, rowAlias, type Sql, sql, tableText as tableSql } from './sql/text.js'
+export {
+  ident,
+  join,
+  literal,
+  rowAlias,
+  type Sql,
+  sql,
+  tableText as tableSql,
+  typeText as typeSql,
+} from './sql/text.js'
 export type { Catalog } from './catalog/catalog.js'
 export type { TemplateMeaning } from './metadata/draft.js'
 export type * from './host/contracts.js'
-export type { Data, Request, Transaction, Watched } from './data/data.js'
+export type { Way } from './plan/read-set.js'
+export type { Data, Request, Transaction, Watched, WatchedSource } from './data/data.js'
 export { withDryRun } from './data/registry.js'
 export type {
   Explained,

@@ -3,8 +3,8 @@ import type { Catalog } from '../catalog/catalog.js'
 import type { CatalogOptions } from '../metadata/draft.js'
 import type { Metadata } from '../metadata/metadata.js'
 import type { Editor } from '../metadata/editor.js'
-import type { Op } from '../ir.js'
-import type { ReadSet } from '../plan/read-set.js'
+import type { Op, TableRef } from '../ir.js'
+import type { Way } from '../plan/read-set.js'
 import type { Names } from '../plan/names.js'
 import type { Session } from '../session.js'
 import type { KeptAnswer } from '../answer.js'
@@ -16,9 +16,20 @@ import type { Transaction } from './transaction.js'
 export type { Request, Transaction }
 
 /** What the answer to a read depends on. */
-export interface Watched extends ReadSet {
+export interface Watched {
   /** Requests with the same key get the same answer at the same time, whoever sends them. */
   readonly key: string
+  /** Tables and views: those of relationships, conditions, permissions, orders and aggregates, too. A table may occur more than once. */
+  readonly sources: readonly WatchedSource[]
+  /** Whether it depends on nothing else: functions may read anything. */
+  readonly isComplete: boolean
+}
+export interface WatchedSource {
+  readonly table: TableRef
+  /** Which of its rows may matter. Absent: all. */
+  readonly way?: Way
+  /** Where the way has to lead, as PostgreSQL prints values. */
+  readonly values?: readonly string[]
 }
 
 /** Database access for requests. */
@@ -67,7 +78,7 @@ export interface Data {
    * @throws ServiceError 400 when the role may not run the request, or when it is no read
    * @example
    * ```ts
-   * const { key, tables } = await data.watch(request, call) // [{"schema": "public", "name": "guestbook"}]
+   * const { key, sources } = await data.watch(request, call) // [{"table": {"schema": "public", "name": "guestbook"}}]
    * ```
    */
   watch(request: Request, call: Call): Promise<Watched>

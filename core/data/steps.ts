@@ -31,6 +31,7 @@ import type { RowCounts } from './row-counts.js'
 import { inRows } from './row-places.js'
 import type { Snapshot } from './snapshots.js'
 import { splitVersion } from './split-version.js'
+import { watchedSource } from './watched.js'
 import type { Transaction } from './transaction.js'
 import { refuseDryRun, type Transactions } from './transactions.js'
 
@@ -212,15 +213,25 @@ export function createRunner(parts: Parts): Runner {
       await compiled(snapshotOf(call), request, call)
     },
     async watch(request, call) {
-      const plan = await compiled(snapshotOf(call), request, call, call.session.caller)
+      const snapshot = snapshotOf(call)
+      const plan = await compiled(snapshot, request, call, call.session.caller)
       const [statement] = plan.statements
       if (!statement || !isPlainRead(plan)) {
         throw serviceError('not-supported', 'only reads can be watched')
       }
-      const values = bind(statement.params, executionOf(request, call, plan).bindings)
-      const reads = readSets.get(plan) ?? readSet(await plans.authorized(snapshotOf(call), taskOf(request, call)))
-      readSets.set(plan, reads)
-      return { ...reads, key: JSON.stringify([statement.name, values]) }
+      const { bindings } = executionOf(request, call, plan)
+      const values = bind(statement.params, bindings)
+      let reads = readSets.get(plan)
+      if (!reads) {
+        reads = readSet(await plans.authorized(snapshot, taskOf(request, call)), snapshot.catalog)
+        readSets.set(plan, reads)
+      }
+      const { sources, isComplete } = reads
+      return {
+        sources: sources.map((each) => watchedSource(each, bindings)),
+        isComplete,
+        key: JSON.stringify([statement.name, values]),
+      }
     },
     isRead: async (request, call) => isPlainRead(await compiled(snapshotOf(call), request, call, call.session.caller)),
   }

@@ -1,7 +1,16 @@
 import { createHash } from 'node:crypto'
-import { type Call, type Data, type Request, ServiceError, serviceError, type Watched } from 'rowhouse'
-import { tableKey, type TableRef } from 'rowhouse/plan'
+import {
+  type Call,
+  type Data,
+  type Request,
+  ServiceError,
+  serviceError,
+  type Watched,
+  type WatchedSource,
+} from 'rowhouse'
+import { tableKey } from 'rowhouse/plan'
 import type { Changed } from './notes.js'
+import { Topics } from './topics.js'
 
 /** What a group knows: the answer as JSON with its hash, or why there is none. */
 export type Told =
@@ -22,8 +31,8 @@ export interface Group {
   readonly listeners: Set<Listener>
   /** Those who know no answer yet. */
   readonly fresh: Set<Listener>
-  /** Topics that wake it: keys of tables. */
-  readonly topics: readonly string[]
+  /** What wakes it. */
+  readonly sources: readonly WatchedSource[]
   /** Whether it also has to be read at intervals, because not all that it depends on says when it changes. */
   readonly isPolled: boolean
   told: Told | undefined
@@ -49,7 +58,7 @@ const RETRY_MS = 1000
 /** The groups by what wakes them. */
 export class Groups {
   private readonly byKey = new Map<string, Group>()
-  private readonly byTopic = new Map<string, Set<Group>>()
+  private readonly topics: Topics<Group>
   /** Groups that wait to be read, in order. */
   private readonly queue = new Set<Group>()
   private running = 0
@@ -60,25 +69,27 @@ export class Groups {
     private readonly options: GroupOptions,
     /** Called with the number of milliseconds that a reading took, and whether the answer was another one. */
     private readonly onRead: (ms: number, isNew: boolean) => void,
-  ) {}
+  ) {
+    this.topics = new Topics(data)
+  }
 
   get size(): number {
     return this.byKey.size
   }
 
   /** Adds a listener, and tells it the answer as soon as there is one. */
-  join(listener: Listener, { key, tables, isComplete }: Watched): Group {
+  join(listener: Listener, { key, sources, isComplete }: Watched): Group {
     let group = this.byKey.get(key)
     if (!group) {
-      const isLive = ({ schema, name }: TableRef) =>
-        this.data.catalog.tables.get(tableKey({ schema, name }))?.captures?.includes('live') === true
-      const live = tables.filter(isLive)
+      const isLive = ({ table }: WatchedSource) =>
+        this.data.catalog.tables.get(tableKey(table))?.captures?.includes('live') === true
+      const live = sources.filter(isLive)
       group = {
         key,
         listeners: new Set(),
         fresh: new Set(),
-        topics: live.map(tableKey),
-        isPolled: !isComplete || live.length < tables.length,
+        sources: live,
+        isPolled: !isComplete || live.length < sources.length,
         told: undefined,
         isDirty: false,
         isRunning: false,
@@ -86,11 +97,7 @@ export class Groups {
         pollAt: Infinity,
       }
       this.byKey.set(key, group)
-      for (const topic of group.topics) {
-        const woken = this.byTopic.get(topic)
-        if (woken) woken.add(group)
-        else this.byTopic.set(topic, new Set([group]))
-      }
+      this.topics.add(group, live)
     }
     group.listeners.add(listener)
     if (group.told && !group.isDirty && !group.isRunning) listener.tell(group.told)
@@ -107,19 +114,15 @@ export class Groups {
     if (group.listeners.size > 0) return
     this.byKey.delete(group.key)
     this.queue.delete(group)
-    for (const topic of group.topics) {
-      const woken = this.byTopic.get(topic)
-      woken?.delete(group)
-      if (woken?.size === 0) this.byTopic.delete(topic)
-    }
+    this.topics.delete(group, group.sources)
   }
 
   /** Reads again what a change may have changed, and what is polled. */
-  changed(changed: Changed): void {
+  async changed(changed: Changed): Promise<void> {
     if (changed === 'anything') for (const group of this.byKey.values()) this.wake(group)
     else {
-      for (const [schema, name] of changed) {
-        for (const group of this.byTopic.get(tableKey({ schema, name })) ?? []) this.wake(group)
+      for (const each of changed) {
+        for (const group of await this.topics.woken(each)) if (group.listeners.size > 0) this.wake(group)
       }
     }
     const now = performance.now()

@@ -61,13 +61,16 @@ export default definePlugin({
       admin: true,
       args: {
         type: 'object',
-        properties: { table: {}, live: { type: 'boolean' } },
+        properties: {
+          table: {},
+          live: { type: 'boolean' },
+          columns: { type: 'array', items: { type: 'string' }, maxItems: 16 },
+        },
         required: ['table', 'live'],
       },
-      async run({ table, live: isLive }, call) {
-        await data.alter(call, (edit) =>
-          edit.capture(liftTableRef(table as Json, '$.args.table'), 'live', isLive ? {} : null),
-        )
+      async run({ table, live: isLive, columns }, call) {
+        const definition: Json = isLive ? (columns ? { columns: [...columns] } : {}) : null
+        await data.alter(call, (edit) => edit.capture(liftTableRef(table as Json, '$.args.table'), 'live', definition))
         return jsonAnswer({ message: 'success' })
       },
     })

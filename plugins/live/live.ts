@@ -252,7 +252,7 @@ export class Live {
       try {
         const changed = await this.notes.look()
         if (this.data.catalog !== this.catalog) await this.watchAgain()
-        this.groups.changed(changed)
+        await this.groups.changed(changed)
         isFailing = false
       } catch (error) {
         if (!isFailing) this.log.warn({ err: error }, 'cannot look for changes; will retry')

@@ -1,16 +1,27 @@
 import type { Data } from 'rowhouse'
+import type { TableRef } from 'rowhouse/plan'
 
-/** What changed since the last look: the names of tables, or anything. */
-export type Changed = readonly (readonly [schema: string, name: string])[] | 'anything'
+/** A table that changed. */
+export interface Change {
+  readonly table: TableRef
+  readonly columns: readonly string[]
+  /** Values of these columns in the rows that changed, as they were and as they are. Absent: any row may have changed. */
+  readonly rows?: readonly (readonly (string | null)[])[]
+}
+/** What changed since the last look: tables, or anything. */
+export type Changed = readonly Change[] | 'anything'
 
 /** How long a note is kept, and a reader may look away. */
 const KEEP_MS = 60_000
+
+/** Of the values of a table. With more of them, any row may have changed. */
+const MOST_BYTES = 1_000_000
 
 interface Look {
   /** `xmin:xmax:xip`, the transactions that the look saw. */
   readonly now: string
   readonly epoch: string | null
-  readonly tables: string
+  readonly changes: string
 }
 
 /**
@@ -18,8 +29,10 @@ interface Look {
  * a transaction may take as long as it wants.
  */
 const LOOK = `select pg_catalog.pg_current_snapshot()::text as now, (select epoch::text from svc_catalog.svc_live_epoch) as epoch,
-  (select coalesce(pg_catalog.json_agg(distinct pg_catalog.jsonb_build_array(table_schema, table_name)), '[]')::text
-   from svc_catalog.svc_live_note where xid >= $1::text::xid8 or xid = any ($2::text[]::xid8[])) as tables`
+  (select coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(table_schema, table_name, columns, keys)), '[]')::text from (
+    select table_schema, table_name, columns,
+      case when pg_catalog.bool_and(keys is not null) and pg_catalog.sum(pg_catalog.pg_column_size(keys)) <= ${MOST_BYTES} then pg_catalog.jsonb_agg(keys) end as keys
+    from svc_catalog.svc_live_note where xid >= $1::text::xid8 or xid = any ($2::text[]::xid8[]) group by 1, 2, 3) n) as changes`
 
 const BEGIN = `insert into svc_catalog.svc_live_epoch default values on conflict do nothing`
 
@@ -45,12 +58,19 @@ export class Notes {
       await this.data.query(BEGIN)
       ;[look] = await ask()
     }
-    const { now, epoch, tables } = look!
+    const { now, epoch, changes } = look!
     this.mark = { snapshot: now, epoch: epoch ?? '', at }
     const isKnown = mark !== undefined && mark.epoch === epoch && at - mark.at < KEEP_MS / 2
-    return isKnown ? (JSON.parse(tables) as Changed) : 'anything'
+    return isKnown ? (JSON.parse(changes) as NoteText[]).map(changeOf) : 'anything'
   }
 }
+
+type NoteText = [schema: string, name: string, columns: string[] | null, keys: (string | null)[][][] | null]
+const changeOf = ([schema, name, columns, keys]: NoteText): Change => ({
+  table: { schema, name },
+  columns: columns ?? [],
+  ...(keys ? { rows: keys.flat() } : {}),
+})
 
 function read(snapshot: string): { readonly xmax: string; readonly running: readonly string[] } {
   const [, xmax = '', running = ''] = snapshot.split(':')

@@ -9,7 +9,10 @@ export const migrations: readonly Migration[] = [
 create unlogged table svc_catalog.svc_live_note (
   xid xid8 not null default pg_current_xact_id(),
   table_schema text not null,
-  table_name text not null
+  table_name text not null,
+  -- Values of some columns of the rows that changed, as texts, before and after. Null: of all rows.
+  columns text[],
+  keys jsonb
 );
 create index svc_live_note_xid on svc_catalog.svc_live_note (xid);
 -- One row. Whoever finds another epoch than before has missed notes.

@@ -29,7 +29,8 @@ const select = (table: string, columns: readonly unknown[], more: object = {}) =
   type: 'select',
   args: { table, columns, order_by: ['id'], ...more },
 })
-const QUERIES: Readonly<Record<string, { readonly type: string; readonly args: object }>> = {
+type Query = { readonly type: string; readonly args: object }
+const QUERIES: Readonly<Record<string, Query>> = {
   authors: select('author', [
     'id',
     { name: 'posts', columns: ['id', { name: 'items', columns: ['v'], order_by: ['id'] }], order_by: ['id'] },
@@ -39,6 +40,71 @@ const QUERIES: Readonly<Record<string, { readonly type: string; readonly args: o
   count: { type: 'count', args: { table: 'item', where: { post: { author: { name: { $like: 'a1%' } } } } } },
   part: select('part', ['id', 'kind', 'v'], { order_by: ['id', 'kind'] }),
   base: select('base', ['id', 'v'], { order_by: ['id', 'v'] }),
+}
+/** More queries of a stream, which ask for some rows of a few. */
+const ASKED = 14
+/** Then others are asked. */
+const MOMENTS_EACH = 4
+
+/** Relationships by table, with the table that each leads to, and columns. */
+const SHAPE: Readonly<
+  Record<string, { readonly columns: readonly string[]; readonly to: Readonly<Record<string, string>> }>
+> = {
+  author: { columns: ['id', 'tenant', 'name'], to: { posts: 'post' } },
+  post: { columns: ['id', 'author_id', 'n'], to: { author: 'author', items: 'item' } },
+  item: { columns: ['id', 'post_id', 'v'], to: { post: 'post' } },
+}
+
+/** A read of some rows by a key, by the caller, by rows that belong to them, or by what these lack. */
+function queryOf(random: () => number): Query {
+  const below = (n: number) => Math.floor(random() * n)
+  const one = <T>(of: readonly T[]): T => of[below(of.length)]!
+  const condition = (table: string, depth: number): object => {
+    const { columns, to } = SHAPE[table]!
+    const key = one([columns[0]!, columns[1]!])
+    const value = key === 'tenant' ? one(['t0', 't1', 't2']) : 1 + below(14)
+    const related = one(Object.entries(to))
+    const all = [
+      () => ({ [key]: value }),
+      () => ({ [key]: value }),
+      () => ({ [key]: { $in: [value, key === 'tenant' ? 't1' : 1 + below(60)] } }),
+      () => ({ $and: [condition(table, depth + 1), condition(table, depth + 1)] }),
+      () => ({ $or: [condition(table, depth + 1), condition(table, depth + 1)] }),
+      () => ({ $not: condition(table, depth + 1) }),
+      () => ({ [related[0]]: condition(related[1], depth + 1) }),
+      () => ({ [related[0]]: condition(related[1], depth + 1) }),
+      () => ({ [columns[2]!]: { $gte: table === 'author' ? 'a1' : 50 } }),
+    ]
+    return depth > 2 ? { [key]: value } : one(all)()
+  }
+  const rows = (table: string, depth: number): object => {
+    const { columns, to } = SHAPE[table]!
+    const related = depth > 2 ? [] : Object.entries(to).filter(() => random() < 0.5)
+    return {
+      columns: [
+        ...columns.filter(() => random() < 0.7),
+        'id',
+        ...related.map(([name, there]) => ({ name, ...rows(there, depth + 1) })),
+      ],
+      ...(random() < (depth === 0 ? 0.9 : 0.3) ? { where: condition(table, 0) } : {}),
+      ...(random() < 0.3 ? { limit: 1 + below(4) } : {}),
+      order_by: ['id'],
+    }
+  }
+  const table = one(Object.keys(SHAPE))
+  if (random() < 0.15) return { type: 'count', args: { table, where: condition(table, 0) } }
+  return { type: 'select', args: { table, ...uniqueColumns(rows(table, 0)) } }
+}
+
+/** A relationship to one row takes no order and no limit, and a column is named once. */
+function uniqueColumns(part: object): object {
+  const { columns, ...rest } = part as { columns: (string | { name: string })[] }
+  const each = columns.map((column) => {
+    if (typeof column === 'string') return column
+    const { order_by: _, limit: __, where: ___, ...single } = uniqueColumns(column) as Record<string, unknown>
+    return column.name === 'author' || column.name === 'post' ? single : uniqueColumns(column)
+  })
+  return { ...rest, columns: each.filter((column, i) => typeof column !== 'string' || each.indexOf(column) === i) }
 }
 
 /** A random number below one. */
@@ -107,7 +173,10 @@ async function prepare(server: TestServer): Promise<void> {
   const mine = { tenant: 'X-Service-Tenant' }
   await server.must('bulk', [
     ...tables.map((args) => ({ type: 'track_table', args })),
-    ...tables.map((table) => ({ type: 'set_table_live', args: { table, live: true } })),
+    ...tables.map((table) => ({
+      type: 'set_table_live',
+      args: { table, live: true, ...(table === 'author' ? { columns: ['tenant'] } : {}) },
+    })),
     relationship('author', 'posts', 'array', { table: 'post', column: 'author_id' }),
     relationship('post', 'items', 'array', { table: 'item', column: 'post_id' }),
     {
@@ -132,14 +201,19 @@ async function prepare(server: TestServer): Promise<void> {
 }
 
 /** Returns the queries whose last event is not the answer to a fresh request, once nothing changes any more. */
-async function missed(server: TestServer, clients: readonly EventClient[]): Promise<readonly string[]> {
+async function missed(
+  server: TestServer,
+  clients: readonly EventClient[],
+  queries: Readonly<Record<string, Query>>,
+): Promise<readonly string[]> {
   for (let tries = 0; ; tries++) {
     await new Promise((resolve) => setTimeout(resolve, 250))
     const wrong: string[] = []
     for (const [i, as] of ROLES.entries()) {
-      for (const [name, { type, args }] of Object.entries(QUERIES)) {
+      for (const [name, { type, args }] of Object.entries(queries)) {
         const { body } = await server.query(type, args, as)
-        if (JSON.stringify(clients[i]!.last(name)) !== JSON.stringify(body)) wrong.push(`${name} of ${i}`)
+        if (JSON.stringify(clients[i]!.last(name)) !== JSON.stringify(body))
+          wrong.push(`${name} of ${i}: ${JSON.stringify(args)}`)
       }
     }
     if (wrong.length === 0 || tries === 8) return wrong
@@ -155,27 +229,49 @@ async function run(server: TestServer, moments: number, seed: number): Promise<r
       return client
     }),
   )
-  const body = JSON.stringify(QUERIES)
-  const clients = await Promise.all(ROLES.map((as) => openEvents(server, '/v1/live', { method: 'POST', body }, as)))
   let wrong: readonly string[] = []
-  for (let moment = 0; moment < moments && wrong.length === 0; moment++) {
-    await Promise.all(
-      writers.map(async (client) => {
-        for (let times = 0; times < 6; times++) await write(client, random)
-      }),
-    )
-    wrong = await missed(server, clients)
+  for (let moment = 0; moment < moments && wrong.length === 0;) {
+    const asked = Array.from({ length: ASKED }, (_, i) => [`q${i}`, queryOf(random)] as const)
+    const queries = { ...QUERIES, ...Object.fromEntries(asked) }
+    const body = JSON.stringify(queries)
+    const clients = await Promise.all(ROLES.map((as) => openEvents(server, '/v1/live', { method: 'POST', body }, as)))
+    for (let i = 0; i < MOMENTS_EACH && wrong.length === 0; i++, moment++) {
+      await Promise.all(
+        writers.map(async (client) => {
+          for (let times = 0; times < 6; times++) await write(client, random)
+        }),
+      )
+      wrong = await missed(server, clients, queries)
+    }
+    for (const client of clients) client.close()
   }
-  for (const client of clients) client.close()
   for (const client of writers) await client.end()
   return wrong
 }
 
 t.test('live queries miss nothing', { timeout: 20 * 60_000 }, async (t) => {
   const live = new URL('../../plugins/live/index.js', import.meta.url)
-  const server = await testServer(t, { builtins: { live } })
+  const server = await testServer(t, {
+    builtins: { live },
+    // Streams that were closed count until their connections are.
+    config: { plugins: { live: { maxQueriesPerCaller: 1000 } } },
+  })
   await prepare(server)
   t.same(await run(server, MOMENTS, 4711), [])
+
+  const wrongAfter = async (change: string, back: string): Promise<readonly string[]> => {
+    // The server does not read the catalog again, so it takes the triggers for what they were.
+    await server.sql(change)
+    const wrong = await run(server, 40, 815)
+    await server.sql(back)
+    return wrong
+  }
+  const triggerOf = async (table: string, event: string): Promise<string> => {
+    const { result } = await server.sql(
+      `select tgname from pg_trigger where tgrelid = '${table}'::regclass and tgname like 'svc\\_capture%${event}'`,
+    )
+    return result[1]?.[0] ?? ''
+  }
 
   await t.test('without one of the triggers, something is missed', async (t) => {
     for (const [table, event] of [
@@ -183,14 +279,25 @@ t.test('live queries miss nothing', { timeout: 20 * 60_000 }, async (t) => {
       ['part_0', 'delete'],
       ['part_1', 'insert'],
     ] as const) {
+      const trigger = await triggerOf(table, event)
+      const turn = (how: string) => `alter table ${table} ${how} trigger "${trigger}"`
+      t.not((await wrongAfter(turn('disable'), turn('enable always'))).length, 0, `${table} ${event}`)
+    }
+  })
+
+  await t.test('without the values before a change, or the way from them, something is missed', async (t) => {
+    for (const [table, left, instead] of [
+      ['post', 'rows_old', 'rows_new'],
+      ['item', 'rows_old', 'rows_new'],
+      ['author', 'r."tenant"', 'r."name"'],
+    ] as const) {
       const { result } = await server.sql(
-        `select tgname from pg_trigger where tgrelid = '${table}'::regclass and tgname like 'svc\\_capture%${event}'`,
+        `select pg_get_functiondef('svc_catalog."${await triggerOf(table, 'update')}"'::regproc)`,
       )
-      const trigger = result[1]?.[0] ?? ''
-      // The server does not read the catalog again, and takes it for there.
-      await server.sql(`alter table ${table} disable trigger "${trigger}"`)
-      t.not((await run(server, 40, 815)).length, 0, `${table} ${event}`)
-      await server.sql(`alter table ${table} enable always trigger "${trigger}"`)
+      const text = result[1]?.[0] ?? ''
+      const changed = text.replaceAll(left, instead)
+      t.not(changed, text)
+      t.not((await wrongAfter(changed, text)).length, 0, `${table} without ${left}`)
     }
   })
 })

@@ -684,9 +684,13 @@ t.test('what is read can be written back, through whatever door', async (t) => {
     const rows = await stored(part)
     for (const [name, door] of Object.entries(DOORS)) {
       if (DOOR !== undefined && !name.includes(DOOR)) continue
-      const used = columns.filter((column) => (door.columns ?? ALL).includes(column))
-      if (used.length === 0) continue
       const some = rows.slice(0, door.rows)
+      // What a permission keeps may name a session variable, which stands for another value.
+      const isName = (column: string) => some.some(({ cells }) => /x-(service|hasura)-/i.test(cells.get(column) ?? ''))
+      const used = columns.filter(
+        (column) => (door.columns ?? ALL).includes(column) && !(door.kept === true && isName(column)),
+      )
+      if (used.length === 0) continue
       const attempt = async (c: Columns): Promise<string[]> => {
         await database.query('truncate v, holder; delete from parent where id > 1')
         try {

@@ -249,9 +249,10 @@ export const TYPES: Readonly<Record<string, TypedValues>> = {
   plain: { sql: 'timestamp', of: stamp('') },
   ts: { sql: 'timestamptz', of: stamp('+01') },
   dur: { sql: 'interval', of: interval },
-  j: { sql: 'json', of: json(), incomparable: true },
-  b: { sql: 'jsonb', of: jsonb },
-  ji: { sql: 'any_json', of: jsonb },
+  // The null of JSON is written as that of SQL.
+  j: { sql: 'json', of: json().filter(isSome), incomparable: true },
+  b: { sql: 'jsonb', of: jsonb.filter(isSome) },
+  ji: { sql: 'any_json', of: jsonb.filter(isSome) },
   cash: { sql: 'money', of: fc.integer({ min: -(10 ** 9), max: 10 ** 9 }).map((n) => String(n / 100)) },
   mood: { sql: 'mood', of: one(['calm', 'wild']) },
   odd: { sql: 'odd_mood', of: one(['very calm', 'a "quote"', '$x']) },

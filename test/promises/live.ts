@@ -13,6 +13,7 @@ const PROMISES = {
   'change.writes': 'any write sends the new answer: of the API, of SQL, of a cascade',
   'change.related': 'so does a change of a table that only a relationship, a condition or a permission reads',
   'change.same': 'an answer that is the same is not sent again',
+  'change.others': 'a change of rows that lead to no value of a query does not even read it',
   'change.rolled-back': 'what is rolled back sends nothing, and what is open for long is sent after its commit',
   'change.truncate': 'truncate sends the new answer',
   'change.partitions': 'writes to a partition by its own name send the new answer',
@@ -189,6 +190,46 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     t.equal(client.count('posts'), 1)
     client.close()
   },
+  'change.others': async (t, server) => {
+    const readings = async () =>
+      [...(await server.fetch('/metrics')).text.matchAll(/^rowhouse_live_reads_total\{.*\} (\d+)$/gm)].reduce(
+        (sum, [, count]) => sum + Number(count),
+        0,
+      )
+    const one = { where: { id: 1 } }
+    const client = await live(server, {
+      key: select('author', ['name', { name: 'posts', columns: ['title'], order_by: ['id'] }], one),
+      list: select('post', ['title'], { where: { id: { $in: [1, 50] } } }),
+      below: select('post', ['id'], { where: { author: { id: 1, name: 'Ana' } } }),
+    })
+    const mine = await live(server, { posts: POSTS }, A)
+    await client.has(t, 'below', [{ id: 1 }], 'at first')
+    await mine.has(t, 'posts', [{ id: 1, title: 'one' }], 'at first')
+    await rest()
+    const before = await readings()
+    await server.sql(`
+      update author set name = 'Bea', tenant = 'c' where id = 2; update author set name = 'Ben', tenant = 'b' where id = 2;
+      insert into post select g, 2, 'other', 0 from generate_series(51, 90) g; delete from post where id > 50`)
+    await rest()
+    t.equal(await readings(), before)
+    await server.sql(`update post set author_id = 1, id = 50 where id = 2`)
+    await client.has(t, 'key', [{ name: 'Ana', posts: [{ title: 'one' }, { title: 'two' }] }], 'a relationship')
+    await client.has(t, 'list', [{ title: 'one' }, { title: 'two' }], 'a list')
+    await client.has(t, 'below', [{ id: 1 }, { id: 50 }], 'a condition')
+    await mine.has(
+      t,
+      'posts',
+      [
+        { id: 1, title: 'one' },
+        { id: 50, title: 'two' },
+      ],
+      'a permission',
+    )
+    await server.sql(`update post set author_id = 2, id = 2 where id = 50`)
+    await client.has(t, 'key', [{ name: 'Ana', posts: [{ title: 'one' }] }], 'and back')
+    client.close()
+    mine.close()
+  },
   'change.rolled-back': async (t, server) => {
     const client = await live(server, { posts: POSTS })
     const [one, two] = [
@@ -339,6 +380,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   'set.admin': [
     query('set_table_live', { table: 'post', live: false }, refused('access-denied', /./), A),
     query('set_table_live', { table: 'posts', live: true }, refused('unexpected-payload', /view/)),
+    query(
+      'set_table_live',
+      { table: 'post', live: true, columns: ['id', 'x'] },
+      refused('not-exists', /column "x" of "post"/, '$.args.columns[1]'),
+    ),
   ],
 }
 
@@ -362,10 +408,19 @@ async function start(t: Test) {
   await server.sql('update post set n = 10 where id = 1; update post set n = 1 where id = 2')
   await server.must('bulk', [
     ...['author', 'post', 'still', 'part', 'posts', 'quotient'].map((args) => ({ type: 'track_table', args })),
-    ...['author', 'post', 'part'].map((table) => ({ type: 'set_table_live', args: { table, live: true } })),
+    { type: 'set_table_live', args: { table: 'author', live: true, columns: ['tenant'] } },
+    ...['post', 'part'].map((table) => ({ type: 'set_table_live', args: { table, live: true } })),
     {
       type: 'create_object_relationship',
       args: { table: 'post', name: 'author', using: { foreign_key_constraint_on: 'author_id' } },
+    },
+    {
+      type: 'create_array_relationship',
+      args: {
+        table: 'author',
+        name: 'posts',
+        using: { foreign_key_constraint_on: { table: 'post', column: 'author_id' } },
+      },
     },
     { type: 'create_select_permission', args: PERMISSION },
     {
