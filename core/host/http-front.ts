@@ -24,8 +24,10 @@ export interface HttpFront {
    * @throws Error for duplicate routes, and for an address that cannot be used
    */
   listen(): Promise<readonly [Address, ...Address[]]>
-  /** Stops listening on all listeners without failing a request. @param atOnce skips `drainDelayMs` */
-  drain(atOnce?: boolean): Promise<void>
+  /** Stops listening on all listeners. @param atOnce skips `drainDelayMs` */
+  leave(atOnce?: boolean): Promise<void>
+  /** Waits for the requests in progress. */
+  drain(): Promise<void>
   /** Closes all connections immediately. */
   close(): Promise<void>
 }
@@ -95,7 +97,8 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       }
       return addresses as [Address, ...Address[]]
     },
-    drain: async (atOnce) => void (await Promise.all(fronts.map(({ app }) => app.drain(atOnce)))),
+    leave: async (atOnce) => void (await Promise.all(fronts.map(({ app }) => app.leave(atOnce)))),
+    drain: async () => void (await Promise.all(fronts.map(({ app }) => app.drain()))),
     close,
   }
 }

@@ -137,8 +137,10 @@ export async function startLoaded(
       about: async () => ({ version, build, database: await stateOf(store) }),
     })
     closing('http', () => front.close())
+    closing('http', () => front.drain(), 'drain')
+    // Before the requests in progress end: some, such as streams, end only when their plugin ends them.
     closers.push(() => shared.hooks.drain.toReversed().map((hook): Closer => ({ ...hook, step: 'drain' })))
-    closing('http', () => front.drain(atOnce), 'drain')
+    closing('http', () => front.leave(atOnce), 'drain')
     const facts = {
       version,
       build,

@@ -20,10 +20,9 @@ export interface Listener {
   readonly address: Address | undefined
   /** `leaving`: listening but not ready; `draining`: finishing in-flight requests; `closed`: done. */
   readonly state: 'open' | 'leaving' | 'draining' | 'closed'
-  /**
-   * Stops listening without failing a request, within `drainDelayMs` and `drainTimeoutMs`. Calls share one drain.
-   * @param atOnce skips `drainDelayMs`
-   */
+  /** Stops listening, after `drainDelayMs`. Calls share one. @param atOnce skips the delay */
+  leave(atOnce?: boolean): Promise<void>
+  /** Stops listening without failing a request, and waits for those in progress up to `drainTimeoutMs`. Calls share one drain. */
   drain(atOnce?: boolean): Promise<void>
   /** Closes all connections immediately. */
   close(): Promise<void>
@@ -53,6 +52,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   let accepted = 0
   let underWay = 0
   let lastRequestAt = 0
+  let left: Promise<void> | undefined
   let drained: Promise<void> | undefined
 
   const server = createServer(
@@ -149,8 +149,8 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     else if (!sockets.get(socket)?.size) socket.destroy()
   }
 
-  async function drain(atOnce = false): Promise<void> {
-    if (!server.listening) return close()
+  async function leave(atOnce = false): Promise<void> {
+    if (!server.listening) return
     state = 'leaving'
     log.info({ underWay, connections: sockets.size }, 'draining')
     if (!atOnce) await sleep(config.drainDelayMs)
@@ -159,6 +159,10 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     // Closes only the listening socket. The server's own `close` also ends idle connections, which may carry the next
     // request already.
     NetServer.prototype.close.call(server)
+  }
+
+  async function drain(atOnce?: boolean): Promise<void> {
+    await (left ??= leave(atOnce))
     const deadline = performance.now() + config.drainTimeoutMs
     while (sockets.size > 0 && performance.now() < deadline) {
       if (underWay === 0 && performance.now() - lastRequestAt > QUIET_MS) endIdle()
@@ -214,6 +218,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
       await listenOnSocket(server, socket, setting)
       lastRequestAt = performance.now()
     },
+    leave: (atOnce) => (left ??= leave(atOnce)),
     drain: (atOnce) => (drained ??= drain(atOnce)),
     close,
   }

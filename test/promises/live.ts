@@ -25,6 +25,7 @@ const PROMISES = {
   'template.events': 'GET of a template with Accept: text/event-stream is a stream, too',
   'set.off': 'set_table_live {live: false} drops the triggers',
   'set.admin': 'only admin sets it',
+  'end.closing': 'a server that stops ends its streams first, so that their clients go to another one',
 } as const
 
 const SQL = `
@@ -386,6 +387,12 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       refused('not-exists', /column "x" of "post"/, '$.args.columns[1]'),
     ),
   ],
+  'end.closing': async (t, server) => {
+    const client = await live(server, { posts: POSTS })
+    const closed = server.close()
+    await client.has(t, 'end', { code: 'closing' }, 'the end')
+    await closed
+  },
 }
 
 const PERMISSION = {
