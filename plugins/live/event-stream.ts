@@ -31,12 +31,12 @@ export class EventStream extends Readable {
     if (!this.isBehind && !this.destroyed) this.pushed(BEAT)
   }
 
-  /** Sends what waits and a last event, and ends. */
-  end(event: Buffer): void {
+  /** Sends what waits and a last event, if there is one, and ends. */
+  end(event?: Buffer): void {
     if (this.destroyed) return
     for (const each of this.waiting?.values() ?? []) this.push(each)
     this.waiting = undefined
-    this.push(event)
+    if (event) this.push(event)
     this.push(null)
   }
 

@@ -1,19 +1,34 @@
-import { type Answer, definePlugin, type Exchange, jsonAnswer, readJson, setting } from 'rowhouse'
+import { type Answer, type Call, definePlugin, type Exchange, jsonAnswer, readJson, setting } from 'rowhouse'
 import { type Json, liftTableRef } from 'rowhouse/plan'
 import { capture } from './capture.js'
-import { Live, queriesIn } from './live.js'
+import { Live, type LiveListener, type LiveQuery, type Subscription } from './live.js'
 import { Pruning } from './notes.js'
 import { migrations } from './schema.js'
+import { queriesIn, type Say, Streams } from './streams.js'
+
+export type { Told } from './groups.js'
+export type { End, Lifted, LiveListener, LiveQuery, Subscription } from './live.js'
+export type { Say } from './streams.js'
 
 /** The service for other plugins. */
 export interface LiveService {
   /**
    * Answers with a stream of server-sent events: the answer to a read, and again whenever it is another one. Its events
    * have no name.
-   * @param query as `POST /v1/query` takes it
-   * @throws ServiceError 400, 429
+   * @param say writes the events of another front end
+   * @throws ServiceError 400, 429, 503
    */
-  open(exchange: Exchange, query: Json): Promise<Answer>
+  open(exchange: Exchange, query: LiveQuery, say?: Say): Promise<Answer>
+  /**
+   * Tells the answer to a read to a listener, and again whenever it is another one. The first may be told before this returns.
+   * @throws ServiceError 400, 429, 503
+   * @example
+   * ```ts
+   * const query = { type: 'count', args: { table: 'guestbook' } }
+   * const { close } = await live.subscribe(call, query, { tell: (told) => show(told), end: (code) => reconnect(code) })
+   * ```
+   */
+  subscribe(call: Call, query: LiveQuery, listener: LiveListener): Promise<Subscription>
 }
 declare module 'rowhouse' {
   interface Services {
@@ -54,7 +69,8 @@ export default definePlugin({
       seconds.inc(ms / 1000)
       reads.inc({ answer: isNew ? 'new' : 'same' })
     })
-    host.metric.gauge('streams', 'Streams of live queries.', [], (gauge) => gauge.set(live.count))
+    const streams = new Streams(live, options)
+    host.metric.gauge('streams', 'Streams of live queries.', [], (gauge) => gauge.set(streams.count))
     host.metric.gauge('groups', 'Different live queries.', [], (gauge) => gauge.set(live.groups.size))
     data.describeCatalog({ captures: new Map([['live', capture]]) })
     host.operation('set_table_live', {
@@ -74,10 +90,13 @@ export default definePlugin({
         return jsonAnswer({ message: 'success' })
       },
     })
-    host.route('post', '/v1/live', async (exchange) => live.open(exchange, queriesIn(await readJson(exchange))))
+    host.route('post', '/v1/live', async (exchange) => streams.open(exchange, queriesIn(await readJson(exchange))))
     const pruning = new Pruning(data)
     host.every('delete old notes of changes', PRUNE_MS, () => pruning.prune())
     host.onDrain(() => live.close())
-    return { open: (exchange, query) => live.open(exchange, new Map([['', query]])) }
+    return {
+      open: (exchange, query, say) => streams.open(exchange, new Map([['', query]]), say),
+      subscribe: (call, query, listener) => live.subscribe(call, query, listener),
+    }
   },
 })
