@@ -24,6 +24,7 @@ import {
   type Table,
   tableKey,
 } from 'rowhouse/plan'
+import type { Lifted } from 'rowhouse/plugins/live'
 import { nestedRows } from './nested.js'
 import type { Limits } from './plan/document.js'
 import type { GraphqlShape } from './plan/index.js'
@@ -50,7 +51,12 @@ export interface ExecuteOptions {
   readonly digitsAsText: boolean
   /** Whether long lists are streamed. */
   readonly streams: boolean
+  /** Whether there are live queries. */
+  readonly subscriptions?: true | undefined
 }
+
+/** Returns the read of a subscription: again after a change of the metadata, which may change what the document means. */
+export type LiveRead = () => Promise<Lifted>
 
 /** JSON text of `data`, in chunks if it is long. */
 export type DataText = string | Pick<RowStream, 'chunks' | 'sent' | 'cutOff'>
@@ -69,6 +75,7 @@ export class InvalidDocument extends ServiceError {
 /**
  * Runs a request. A query is one statement. A mutation is one transaction, which runs its fields in order.
  * @param readOnly refuses mutations, for GET
+ * @returns the read of a subscription, which does not run here
  */
 export async function executeGraphql(
   data: Data,
@@ -76,12 +83,13 @@ export async function executeGraphql(
   options: ExecuteOptions,
   call: Call,
   readOnly = false,
-): Promise<DataText> {
+): Promise<DataText | LiveRead> {
   const prepared = await prepare(data, request, options, call)
   if (prepared.operation === 'mutation' && readOnly) {
     throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
   }
   call.name = request.operationName
+  if (prepared.operation === 'subscription') return async () => liftLive(data, request, options, call)
   const lifted = liftRequest(prepared, request, options, call)
   if (prepared.operation === 'mutation') {
     const mutation = { ...lifted, variables: variableValues(prepared.inputs, request) }
@@ -92,9 +100,15 @@ export async function executeGraphql(
   const text = prepared.reads ? ((await withPath(data.run(query, call), atSelectionSet)) as string) : '{}'
   if (!prepared.introspects) return text
   if (!options.introspection) throw invalid('introspection is switched off', '$.query')
-  const pieces = await introspect(data, request, prepared.inputs, options.dialect, call)
+  const pieces = await introspect(data, request, prepared.inputs, options, call)
   if (!prepared.reads && pieces.length > 1) return { chunks: unzipped(pieces) }
   return mergeObjects([text, await textOf({ chunks: unzipped(pieces) })])
+}
+
+async function liftLive(data: Data, request: GraphqlRequest, options: ExecuteOptions, call: Call): Promise<Lifted> {
+  const prepared = await prepare(data, request, options, call)
+  const read = { planner: PLANNER, ...liftRequest(prepared, request, options, call) }
+  return { request: read, watched: await withPath(data.watch(read, call), atSelectionSet) }
 }
 
 /**
@@ -116,7 +130,7 @@ export async function explainGraphql(
       explained.push({ field, sql, plans: plan, ...(refused && { refused }) } as unknown as JsonObject)
     }
   }
-  if (prepared.operation === 'query') {
+  if (prepared.operation !== 'mutation') {
     if (prepared.reads) await withPath(explain({ planner: PLANNER, ...lifted }), atSelectionSet)
     return stringifyJson(explained)
   }
@@ -178,7 +192,7 @@ function afterFirst(
 async function prepare(
   data: Data,
   { text, operationName, variables }: GraphqlRequest,
-  { dialect, limits }: ExecuteOptions,
+  { dialect, limits, subscriptions }: ExecuteOptions,
   call: Call,
 ) {
   const { maxTokens, maxDepth, maxRootFields, maxAliases } = limits
@@ -189,6 +203,7 @@ async function prepare(
     operationName,
     keys: [...keysIn(variables)].sort(),
     limits: { maxTokens, maxDepth, maxRootFields, maxAliases },
+    subscriptions,
   }
   const prepared = await data.prepare<Prepared>(PLANNER, shape, call)
   if ('failed' in prepared) throw new InvalidDocument(prepared.failed)
@@ -212,10 +227,11 @@ async function withPath<T>(running: Promise<T>, replace: (error: ServiceError) =
   try {
     return await running
   } catch (error) {
-    throw error instanceof ServiceError && /^\$\.args\b/.test(error.path) ? replace(error) : error
+    throw error instanceof ServiceError && isWhole(error) ? replace(error) : error
   }
 }
-const atSelectionSet = (error: ServiceError): ServiceError => error.moved('$.selectionSet')
+export const isWhole = ({ path }: ServiceError): boolean => /^\$\.args\b/.test(path)
+export const atSelectionSet = (error: ServiceError): ServiceError => error.moved('$.selectionSet')
 
 /** Without this, a condition on a variable with a mistyped name would match all rows. */
 function refuseUndeclared({ variables }: InputTypes, given: JsonObject): void {
@@ -229,7 +245,7 @@ async function introspect(
   data: Data,
   request: GraphqlRequest,
   inputs: InputTypes,
-  dialect: Dialect,
+  { dialect, subscriptions }: ExecuteOptions,
   call: Call,
 ): Promise<readonly string[]> {
   const used = inputs.variables.filter(({ structural }) => structural)
@@ -240,6 +256,7 @@ async function introspect(
     text: request.text,
     operationName: request.operationName,
     variables: Object.fromEntries(used.flatMap(({ name }) => (name in all ? [[name, all[name] as Json]] : []))),
+    subscriptions,
   }
   const { compressed } = await data.prepare<{ compressed: readonly string[] }>(PLANNER, shape, call, PATIENT)
   return compressed

@@ -6,6 +6,7 @@ import { graphqlRoutes } from './http.js'
 /** Serves GraphQL in two dialects, `/v1alpha1/graphql` and `/v1/graphql`, and the latter for Relay. */
 export default definePlugin({
   name: 'graphql',
+  wants: ['live'],
   config,
   setup(host, options) {
     host.planner(PLANNER, new URL('./plan/index.js', import.meta.url))

@@ -27,7 +27,8 @@ export function mapPermission(type: PermissionType, given: JsonObject): MappedPe
     if (value === null) continue
     const reason = SAME[type].includes(key) ? undefined : refusalOf(key, value)
     if (reason !== undefined) return { reason }
-    if (key === 'subscription_root_fields') notes.push('subscription_root_fields: there are no subscriptions')
+    if (key === 'subscription_root_fields')
+      notes.push('subscription_root_fields: subscriptions have the root fields of queries')
     if (!SAME[type].includes(key)) continue
     if (key === 'backend_only' && value === false) continue
     const moved = key === 'set' ? renamedValues(value) : renamed(value)

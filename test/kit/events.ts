@@ -68,10 +68,13 @@ async function read(response: Response, client: EventClient): Promise<void> {
         const lines = rest.slice(0, end).split('\n')
         rest = rest.slice(end + 2)
         const field = (name: string) =>
-          lines.filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2))
+          lines
+            .filter((line) => line.startsWith(`${name}:`))
+            .map((line) => line.slice(name.length + 1).replace(/^ /, ''))
         if (field('data').length > 0) {
           const [event = 'message'] = field('event')
-          client.events.push({ event, id: field('id')[0], data: JSON.parse(field('data').join('\n')) })
+          const data = field('data').join('\n')
+          client.events.push({ event, id: field('id')[0], data: data === '' ? '' : JSON.parse(data) })
         }
       }
     }

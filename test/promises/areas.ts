@@ -54,6 +54,7 @@ import { sessions } from './sessions.js'
 import { shares } from './shares.js'
 import { sqlstates } from './sqlstates.js'
 import { steps } from './steps.js'
+import { subscriptions } from './subscriptions.js'
 import { tables } from './tables.js'
 import { templateOperations } from './template-operations.js'
 import { templates } from './templates.js'
@@ -110,6 +111,7 @@ export const AREAS = {
     graphqlReads,
     graphqlWrites,
     relay,
+    subscriptions,
     templateOperations,
     templates,
   ],

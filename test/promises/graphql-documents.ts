@@ -13,7 +13,7 @@ const PROMISES = {
   'request.malformed':
     'a body that is not a GraphQL request is 400 in the form of GraphQL, whatever the client accepts',
   'request.syntax': 'a document that cannot be parsed is a GraphQL error',
-  'request.subscription': 'subscriptions are refused',
+  'request.subscription': 'without the plugin live, subscriptions are refused',
   'get.query': 'GET runs queries, with variables and operationName in the URL',
   'get.mutation': 'GET runs no mutations',
   'get.page': 'a browser that opens the address gets GraphiQL',
@@ -135,7 +135,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     raw('{', malformed(/invalid json/i, '$', 'invalid-json')),
   ],
   'request.syntax': [ask('{ author { id', fails('parse-failed', /Syntax Error/, '$.query'))],
-  'request.subscription': [ask('subscription { author { id } }', invalid(/subscription/))],
+  'request.subscription': [ask('subscription { author { id } }', invalid(/subscriptions need the plugin "live"/))],
   'get.query': [
     get({ query: LISTED, variables: '{"id": 1}' }, NAME),
     get({ query: `query b { author { id } } ${LISTED}`, variables: '{"id": 1}', operationName: 'Listed' }, NAME),

@@ -102,6 +102,33 @@ export function fieldsByKey(
   return fields
 }
 
+/**
+ * A subscription has one root field, whatever its variables say.
+ * @throws ServiceError 400 `validation-failed`
+ * @see GraphQL specification, section 5.2.4
+ */
+export function checkSubscription({ operation, fragments }: Document): void {
+  const { selections } = operation.selectionSet
+  const fields = [...fieldsByKey(selections, fragments).values()]
+  const [field] = fields[0] ?? []
+  if (fields.length !== 1 || field?.name.value.startsWith('__')) {
+    throw located(invalid('a subscription has exactly one root field', '$.query'), operation)
+  }
+  const conditional = (nodes: readonly SelectionNode[]): SelectionNode | undefined =>
+    nodes.find(({ directives = [] }) =>
+      directives.some(({ name }) => name.value === 'skip' || name.value === 'include'),
+    ) ??
+    nodes
+      .map((node) => {
+        if (node.kind === Kind.FIELD) return undefined
+        const set = node.kind === Kind.INLINE_FRAGMENT ? node : fragments.get(node.name.value)
+        return conditional(set?.selectionSet.selections ?? [])
+      })
+      .find((node) => node !== undefined)
+  const found = conditional(selections)
+  if (found) throw located(invalid('the root field of a subscription takes no @skip and no @include', '$.query'), found)
+}
+
 /** Returns the error with the locations of nodes. */
 export function located(
   error: ServiceError,

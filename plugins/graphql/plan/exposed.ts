@@ -25,6 +25,7 @@ export interface Exposed {
   readonly tables: ReadonlyMap<string, Table>
   readonly query: ReadonlyMap<string, RootField>
   readonly mutation: ReadonlyMap<string, RootField>
+  readonly subscription: ReadonlyMap<string, RootField>
   /** Returns the name of a table's type, if it has one. */
   nameOf(table: TableRef): string | undefined
   /** Returns whether the rows of a table have global ids, in Relay. */
@@ -110,6 +111,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
     tables,
     query,
     mutation,
+    subscription: query,
     nameOf,
     isNode: (table) => nodes.has(table),
     argsOf: (call) => args.get(call) as string,

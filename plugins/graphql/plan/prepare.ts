@@ -19,6 +19,7 @@ import {
   type OperationDefinitionNode,
   printSchema,
   type SelectionNode,
+  SingleFieldSubscriptionsRule,
   specifiedRules,
   typeFromAST,
   type TypeNode,
@@ -31,6 +32,7 @@ import {
 import { at, type Json, type Names, ServiceError, serviceError } from 'rowhouse/plan'
 import {
   checkLimits,
+  checkSubscription,
   type Document,
   DocumentError,
   fieldsByKey,
@@ -67,6 +69,8 @@ export type PrepareShape =
       /** Keys in the variables, which their types must contain. */
       readonly keys: readonly string[]
       readonly limits: Limits
+      /** Whether there are live queries. */
+      readonly subscriptions?: true | undefined
     }
   | {
       readonly kind: 'introspection'
@@ -74,13 +78,14 @@ export type PrepareShape =
       readonly text: string
       readonly operationName?: string
       readonly variables: Readonly<Record<string, Json>>
+      readonly subscriptions?: true | undefined
     }
   | { readonly kind: 'schema'; readonly dialect: Dialect }
 
 /** What the main thread needs to run a document. */
 export type Prepared =
   | {
-      readonly operation: 'query' | 'mutation'
+      readonly operation: OperationDefinitionNode['operation']
       readonly inputs: InputTypes
       /** Whether the query has root fields other than introspection. */
       readonly reads: boolean
@@ -145,19 +150,24 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
   const document = readDocument(text, shape.operationName, limits.maxTokens)
   const { operation } = document
   if (dialect === 'alpha') refuseUnsupported(document)
-  if (operation.operation === 'subscription')
-    throw located(invalid('subscriptions are not supported', '$.query'), operation)
+  if (operation.operation === 'subscription' && !shape.subscriptions) {
+    const message = dialect === 'alpha' ? 'subscriptions are not supported' : 'subscriptions need the plugin "live"'
+    throw located(invalid(message, '$.query'), operation)
+  }
   checkLimits(document, limits)
+  if (operation.operation === 'subscription') checkSubscription(document)
   const known = namesIn(text)
   for (const key of shape.keys) known.add(key)
   if (operation.operation === 'mutation' && exposed(names, dialect).mutation.size === 0) {
     throw located(invalid('no mutations exist', '$.query'), operation)
   }
   const keep = (name: string) => known.has(name)
-  let schema = buildSchema(names, dialect, keep)
+  const make = (scalars?: ReadonlySet<string>) =>
+    buildSchema(names, dialect, { keep, scalars, subscriptions: shape.subscriptions })
+  let schema = make()
   // A variable within the literal of a document may have a type that nothing else in the document has.
   const others = typesOfVariables(document).filter((name) => !schema.getType(name))
-  if (others.length > 0) schema = buildSchema(names, dialect, keep, new Set(others))
+  if (others.length > 0) schema = make(new Set(others))
   const errors = validate(schema, document.ast, rules(document), { maxErrors: 10 })
   if (errors.length > 0) return { failed: errors.map((error) => failure(error, operation, dialect)) }
   const roots = rootFields(document)
@@ -183,6 +193,9 @@ function typesOfVariables({ operation }: Document): readonly string[] {
 const rules = ({ ast }: Document) =>
   ast.definitions.length > 1 ? RULES.filter((rule) => rule !== NoUnusedVariablesRule) : RULES
 
+/** Rules of the library without that for subscriptions, which throws when a variable of a directive has no default. */
+const SPECIFIED = specifiedRules.filter((rule) => rule !== SingleFieldSubscriptionsRule)
+
 /** Accepts a variable of type String wherever a text such as citext is expected. */
 const fittingVariables: ValidationRule = (context) => {
   const isString = ({ variableDefinitions = [] }: OperationDefinitionNode, name: string): boolean => {
@@ -204,7 +217,7 @@ const fittingVariables: ValidationRule = (context) => {
     Object.create(context, { getRecursiveVariableUsages: { value: getRecursiveVariableUsages } }),
   )
 }
-const RULES = specifiedRules.map((rule) => (rule === VariablesInAllowedPositionRule ? fittingVariables : rule))
+const RULES = SPECIFIED.map((rule) => (rule === VariablesInAllowedPositionRule ? fittingVariables : rule))
 
 /** The alpha dialect supports neither fragments nor introspection. */
 function refuseUnsupported({ ast, operation }: Document): void {
@@ -436,5 +449,6 @@ function introspect(
 ): { readonly compressed: readonly string[] } {
   const document = readDocument(shape.text, shape.operationName)
   const selections = rootFields(document).filter(isIntrospection)
-  return { compressed: introspectionText(wholeSchema(names, shape.dialect), document, selections, shape.variables) }
+  const schema = wholeSchema(names, shape.dialect, shape.subscriptions)
+  return { compressed: introspectionText(schema, document, selections, shape.variables) }
 }

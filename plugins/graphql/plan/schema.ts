@@ -32,19 +32,25 @@ import { SchemaInputs } from './schema-inputs.js'
 type FieldConfig = GraphQLFieldConfig<unknown, unknown>
 type Fields = Record<string, FieldConfig>
 
-/**
- * Builds the schema that a role sees in a dialect.
- * @param keep returns whether to include a name. Without the names that a document does not contain, a schema of 1,000
- *   tables is as small as the document, and validates it just as the whole schema would.
- * @param scalars names of scalars and enums to include although no kept name has them
- */
+export interface SchemaParts {
+  /**
+   * Returns whether to include a name. Without the names that a document does not contain, a schema of 1,000 tables is as
+   * small as the document, and validates it just as the whole schema would.
+   */
+  readonly keep?: (name: string) => boolean
+  /** Names of scalars and enums to include although no kept name has them. */
+  readonly scalars?: ReadonlySet<string> | undefined
+  /** Whether there are subscriptions. */
+  readonly subscriptions?: true | undefined
+}
+
+/** Builds the schema that a role sees in a dialect. */
 export function buildSchema(
   names: Names,
   dialect: Dialect,
-  keep: (name: string) => boolean = () => true,
-  scalars: ReadonlySet<string> = new Set(),
+  { keep = () => true, scalars = new Set(), subscriptions }: SchemaParts = {},
 ): GraphQLSchema {
-  const { query, mutation, tables, isNode } = exposed(names, dialect)
+  const { query, mutation, subscription, tables, isNode } = exposed(names, dialect)
   const registry = new Registry(names, dialect, exposed(names, dialect), keep)
   const outputs = new SchemaOutputs(registry)
   // Only fragments name the types of nodes.
@@ -68,6 +74,8 @@ export function buildSchema(
     query: query.size > 0 ? root('query_root', query, nodes && outputs.node()) : empty,
     types: [...(nodes ?? []).map(([, table]) => outputs.row(table)), ...registry.scalarsNamed(scalars)],
     mutation: mutation.size > 0 ? root('mutation_root', mutation) : undefined,
+    subscription:
+      subscriptions && query.size > 0 ? root('subscription_root', subscription, nodes && outputs.node()) : undefined,
     directives: dialect === 'alpha' ? undefined : [...specifiedDirectives, CACHED],
     assumeValid: true,
   })
@@ -94,9 +102,9 @@ let last:
  * Returns everything that a role sees in a dialect. Keeps the last schema for some seconds, because tools query one type
  * after the other, but never two: one takes more than 100 MB for 2,000 tables.
  */
-export function wholeSchema(names: Names, dialect: Dialect): GraphQLSchema {
+export function wholeSchema(names: Names, dialect: Dialect, subscriptions?: true): GraphQLSchema {
   if (last?.names !== names || last.dialect !== dialect) last = undefined
-  const schema = last?.schema ?? buildSchema(names, dialect)
+  const schema = last?.schema ?? buildSchema(names, dialect, { subscriptions })
   last = { names, dialect, schema, until: performance.now() + KEEP_MS }
   return schema
 }

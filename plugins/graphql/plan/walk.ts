@@ -95,9 +95,9 @@ export class Walker {
     this.isCamel = isCamel(names, dialect)
   }
 
-  /** Plans all root fields of a query as one read, except introspection. */
+  /** Plans all root fields of a query or subscription as one read, except introspection. */
   query(operation: OperationDefinitionNode): Roots {
-    const { query } = this.exposed
+    const query = this.exposed[operation.operation]
     const fields = [...this.selected([operation])].flatMap(([key, nodes]): Field[] => {
       const path = at('$.selectionSet', key)
       const name = nameOf(nodes)
@@ -106,7 +106,7 @@ export class Walker {
       if (name === '_empty' && query.size === 0) return [{ kind: 'constant', key, value: '' }]
       if (name === NODE && this.dialect === 'relay') return [this.node(key, nodes, path)]
       const root = query.get(name)
-      if (!root) throw invalid(`field "${name}" is not in type query_root`, path)
+      if (!root) throw invalid(`field "${name}" is not in type ${operation.operation}_root`, path)
       return [this.root(key, root, nodes, path)]
     })
     return { kind: 'roots', fields }
