@@ -13,6 +13,7 @@ import {
 import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 import { type Group, Groups, type Listener, type Told } from './groups.js'
 import { Notes } from './notes.js'
+import { Views } from './views.js'
 
 export interface LiveOptions {
   readonly tickMs: number
@@ -78,6 +79,7 @@ export class Live {
   private total = 0
   private readonly perCaller = new Map<string, number>()
   private readonly notes: Notes
+  private readonly views: Views
   readonly groups: Groups
   private isTicking = false
   private isClosing = false
@@ -92,6 +94,7 @@ export class Live {
     onRead: (ms: number, isNew: boolean) => void,
   ) {
     this.notes = new Notes(data)
+    this.views = new Views(data)
     this.groups = new Groups(data, options, onRead)
     this.catalog = data.catalog
   }
@@ -106,7 +109,7 @@ export class Live {
     try {
       await this.start()
       const call: Call = { ...from, signal: NEVER, headers: undefined, timing: undefined }
-      const { request, watched } = await this.lift(query, call)
+      const { request, watched } = await this.resolve(query, call)
       if (this.isClosing) throw closing()
       const age = this.options.maxStreamMinutes * 60_000 * (0.9 + Math.random() * 0.1)
       const left = session.expiresAt === undefined ? Infinity : session.expiresAt - Date.now()
@@ -148,6 +151,11 @@ export class Live {
       if (rest > 0) this.perCaller.set(caller, rest)
       else this.perCaller.delete(caller)
     }
+  }
+
+  private async resolve(query: LiveQuery, call: Call): Promise<Lifted> {
+    const { request, watched } = await this.lift(query, call)
+    return { request, watched: await this.views.resolve(watched) }
   }
 
   private async lift(query: LiveQuery, call: Call): Promise<Lifted> {
@@ -235,7 +243,7 @@ export class Live {
     const { catalog } = this.data
     for (const each of this.subscribed) {
       try {
-        const { request, watched } = await this.lift(each.query, each.call)
+        const { request, watched } = await this.resolve(each.query, each.call)
         if (each.isClosed) continue
         this.groups.leave(each.listener, each.group)
         this.join(each, request, watched)
