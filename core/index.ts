@@ -14,6 +14,7 @@ export { permissionKey, type PermissionRow, type PermissionType, type TrackedTab
 export { namedValue, pathIn, sessionVariable } from './cli/invocation.js'
 export { partsOf, type RulePart } from './metadata/permission.js'
 export type { Capture, CaptureEvent } from './metadata/capture.js'
+export type { PrintCondition } from './metadata/row-condition.js'
 export type { DatabaseTable } from './metadata/introspect.js'
 export type { Migration } from './metadata/schema.js'
 export {

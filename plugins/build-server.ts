@@ -49,7 +49,7 @@ const TOGETHER: Readonly<Record<string, readonly string[]>> = {
     'core/compile/pool',
     'core/host/http-front',
     'core/host/plugin-host',
-    ...['console', 'filestore', 'graphql', 'history', 'live', 'notify', 'query', 'sql', 'template'].map(
+    ...['console', 'events', 'filestore', 'graphql', 'history', 'live', 'notify', 'query', 'sql', 'template'].map(
       (name) => `plugins/${name}/index`,
     ),
     'providers/storage/disk',

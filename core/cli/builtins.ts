@@ -25,11 +25,12 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       notify: plugin('notify'),
       console: plugin('console'),
       sql: plugin('sql'),
+      events: plugin('events'),
       history: plugin('history'),
       live: plugin('live'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
-    follows: { console: 'query', template: 'query', history: 'query', live: 'query' },
+    follows: { console: 'query', template: 'query', events: 'query', history: 'query', live: 'query' },
     commands: [...COMMAND_NAMES, 'help'],
     optional: { bench: plugin('bench'), hasura: plugin('hasura'), stitch: plugin('stitch') },
     providers: {

@@ -7,6 +7,7 @@ import { ident, join, literal, type Sql, sql } from '../sql/text.js'
 import { tableName } from '../catalog/catalog.js'
 import type { DatabaseTable } from './introspect.js'
 import type { Definitions } from './metadata.js'
+import type { PrintCondition } from './row-condition.js'
 import { CAPTURE_PREFIX as PREFIX } from './schema.js'
 
 /**
@@ -19,12 +20,16 @@ export interface Capture {
   /** Whether it stores values. They are then formatted in the same way for every session. */
   readonly keepsValues?: boolean
   /** @throws ServiceError 400 with a path below `$`, for a definition that does not fit the table */
-  check(definition: Json, table: DatabaseTable): void
+  check(definition: Json, table: DatabaseTable, condition: PrintCondition): void
   /**
    * Returns statements of PL/pgSQL that run once after each statement on the table, as the owner of the metadata. They read the
    * rows as they were in `rows_old` (update, delete), and as they are in `rows_new` (insert, update).
    */
-  statements(definition: Json, table: DatabaseTable): Readonly<Partial<Record<CaptureEvent, Sql>>>
+  statements(
+    definition: Json,
+    table: DatabaseTable,
+    condition: PrintCondition,
+  ): Readonly<Partial<Record<CaptureEvent, Sql>>>
 }
 export type CaptureEvent = 'insert' | 'update' | 'delete' | 'truncate'
 /** By the name of the plugin. */
@@ -50,18 +55,28 @@ const REFERENCING: Readonly<Record<CaptureEvent, Sql>> = {
 }
 
 /** @throws ServiceError 400 for a table whose changes cannot be captured, or a definition that does not fit it */
-export function checkCapture(capture: Capture, definition: Json, table: DatabaseTable): void {
+export function checkCapture(
+  capture: Capture,
+  definition: Json,
+  table: DatabaseTable,
+  condition: PrintCondition,
+): void {
   if (table.kind !== 'table' && table.kind !== 'partitioned') {
     throw unexpectedPayload(`"${tableName(table)}" is a ${table.kind}, and only changes of tables can be noted`, '$')
   }
-  capture.check(definition, table)
+  capture.check(definition, table, condition)
 }
 
 /** Returns the triggers of a table. */
-export function triggersOf(table: DatabaseTable, wanted: Definitions, captures: Captures): readonly CaptureTrigger[] {
+export function triggersOf(
+  table: DatabaseTable,
+  wanted: Definitions,
+  captures: Captures,
+  condition: PrintCondition,
+): readonly CaptureTrigger[] {
   const asked = Object.entries(wanted).flatMap(([name, definition]) => {
     const capture = captures.get(name)
-    return capture ? [{ capture, statements: capture.statements(definition, table) }] : []
+    return capture ? [{ capture, statements: capture.statements(definition, table, condition) }] : []
   })
   return EVENTS.flatMap((event) => {
     const bodies = asked.flatMap(({ statements }) => statements[event] ?? [])

@@ -337,7 +337,8 @@ export async function readAll(client: ClientBase, options: CatalogOptions = {}, 
 async function buildJudged(client: ClientBase, draft: Draft, built = draft.build()): Promise<Built> {
   const { judged } = draft
   const templates = [...draft.plannedTemplates().planned.values()].flatMap(({ constants }) => constants)
-  draft.judged = await judge(client, [...constantsOf(built.data), ...constantsAmong(templates)], judged)
+  const constants = [...constantsOf(built.data), ...constantsAmong(templates), ...draft.captureConstants()]
+  draft.judged = await judge(client, constants, judged)
   if (draft.judged.refused.size > judged.refused.size) return draft.build()
   return { ...built, found: { ...built.found, judged: draft.judged } }
 }

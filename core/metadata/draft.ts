@@ -19,7 +19,7 @@ import {
   tableName,
 } from '../catalog/catalog.js'
 import { type Captures, type CaptureTrigger, checkCapture, triggersOf } from './capture.js'
-import { constantsAmong, constantsIn, type Judged, presetsOf, refuseRefused } from './constants.js'
+import { type Constant, constantsAmong, constantsIn, type Judged, presetsOf, refuseRefused } from './constants.js'
 import { isReservedColumn, readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
 import { isReserved, madeName, type NamingConvention } from '../catalog/graphql-names.js'
@@ -54,6 +54,7 @@ import { type Filters, inherit, type PermissionsByRole } from './inherited-permi
 import { conflictsIn, inOrder } from './inherited-role.js'
 import { parsePermission } from './permission.js'
 import { resolveRelationship, systemRelationships } from './relationship.js'
+import { conditionPrinter, type PrintCondition } from './row-condition.js'
 import { checkVersion } from './row-version.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 
@@ -162,6 +163,8 @@ export class Draft implements Tables {
     return this.judgedNow
   }
   set judged(judged: Judged) {
+    // What is captured of a table depends on them.
+    if (judged.refused.size !== this.judgedNow.refused.size) this.opened.clear()
     this.judgedNow = judged
     this.planned = undefined
   }
@@ -330,11 +333,51 @@ export class Draft implements Tables {
     )
   }
 
-  /** @throws ServiceError 400 for a definition that does not fit the table */
-  checkCapture(name: string, definition: Json, table: DatabaseTable): void {
+  /**
+   * @returns the constants in its conditions
+   * @throws ServiceError 400 for a definition that does not fit the table
+   */
+  checkCapture(name: string, definition: Json, table: DatabaseTable): readonly Constant[] {
     const capture = this.options.captures?.get(name)
     if (!capture) throw serviceError('not-supported', `no plugin notes "${name}"`, '$')
-    checkCapture(capture, definition, table)
+    const constants: Constant[] = []
+    checkCapture(
+      capture,
+      definition,
+      table,
+      this.conditions(table, (found) => constants.push(...found)),
+    )
+    return constants
+  }
+
+  /** Returns the constants in the conditions of all captures. */
+  captureConstants(): readonly Constant[] {
+    const { captures } = this.options
+    const entries = [...this.metadata.tables.values()].flatMap((tracked) => {
+      const table = this.foundTable(tracked.ref)
+      const definitions = Object.entries(tracked.captures).filter(([name]) => captures?.has(name))
+      return table ? definitions.map(([name, definition]) => ({ name, definition, table })) : []
+    })
+    return resolveEach(
+      entries,
+      ({ name, definition, table }) => this.checkCapture(name, definition, table),
+      ({ name }) => name,
+    ).resolved.flat()
+  }
+
+  /** A condition sees the tables as they are before their captures, which may be about each other. */
+  private conditions(table: DatabaseTable, found?: (constants: readonly Constant[]) => void): PrintCondition {
+    const bare = (key: string): Table | undefined => {
+      const each = this.found.get(key)
+      if (!each || !(isSystem(each) || this.metadata.tables.has(key))) return undefined
+      const relationships = isSystem(each) ? systemRelationships(each) : this.relationships(each).resolved
+      return openTable({ ...each, system: isSystem(each), relationships, computedFields: [], permissions: [] })
+    }
+    const tables = { get: bare, keys: () => this.metadata.tables.keys(), values: () => [] }
+    const names = allNames({ tables, functions: [] })
+    return (exp, row, path) => {
+      return conditionPrinter(bare(tableKey(table)) as Table, names, this.judged, found)(exp, row, path)
+    }
   }
 
   /** Returns the captures of a table that are in place. Those of plugins that are not loaded are not. */
@@ -367,7 +410,7 @@ export class Draft implements Tables {
       },
       ([name]) => name,
     )
-    return triggersOf(table, Object.fromEntries(fitting.resolved), captures)
+    return triggersOf(table, Object.fromEntries(fitting.resolved), captures, this.conditions(table))
   }
 
   private customization(table: DatabaseTable): { resolved?: Customization; failed: Inconsistency[] } {

@@ -132,10 +132,13 @@ export class Editor {
    * Sets what a plugin notes of each change of a table: null notes nothing.
    * @param name of the capture, which is that of its plugin
    */
-  capture(ref: TableRef, name: string, definition: Json, path = '$.args', place = path): void {
+  async capture(ref: TableRef, name: string, definition: Json, path = '$.args', place = path): Promise<void> {
     const { tracked, found } = this.table(ref, `${path}.table`)
     const { [name]: _, ...others } = tracked.captures
-    if (definition !== null) under(place, () => this.change.draft.checkCapture(name, definition, found))
+    if (definition !== null) {
+      const constants = under(place, () => this.change.draft.checkCapture(name, definition, found))
+      await this.change.checkConstants(constants, place)
+    }
     const captures = definition === null ? others : { ...others, [name]: definition }
     this.change.draft.metadata.tables.set(tableKey(ref), { ...tracked, captures })
     this.change.touched()

@@ -7,7 +7,7 @@ import { fitsUserId } from '../plan/user-id.js'
 import { isUserId, USER_ID, USER_ID_RULE } from '../session.js'
 import { bindRows, type RowsColumns } from './bind-rows.js'
 import { fromGeoJson } from './geojson.js'
-import { type Sql, sql, typeText } from './text.js'
+import { literal, type Sql, sql, typeText } from './text.js'
 
 export interface Bindings {
   /** Values by slot. */
@@ -107,6 +107,9 @@ export class Params {
   readonly ahead = new Set<Sql>()
   private readonly places = new Map<string, Sql>()
 
+  /** @param as `literals` prints constants as they are, for definitions. Then there is nothing else */
+  constructor(private readonly as: 'parameters' | 'literals' = 'parameters') {}
+
   /** Prints `$1::int4`. Equal operands share one parameter. PostGIS types, and lists of them, are read from GeoJSON. */
   operand(operand: Operand): Sql {
     const { type } = operand
@@ -142,6 +145,10 @@ export class Params {
   }
 
   place(param: Param): Sql {
+    if (this.as === 'literals') {
+      if (param.kind !== 'const') throw new Error(`a definition cannot have a value of the kind ${param.kind}`)
+      return param.value === null ? sql`null` : literal(param.value)
+    }
     const key = JSON.stringify(param)
     let place = this.places.get(key)
     if (!place) this.places.set(key, (place = `$${this.all.push(param)}` as Sql))

@@ -41,9 +41,13 @@ import {
 
 /** Prints the parts of one statement. Contains its parameters and aliases. */
 export class Printer {
-  readonly params = new Params()
+  readonly params: Params
   private aliases = 0
   private calls = false
+
+  constructor(values?: 'literals') {
+    this.params = new Params(values)
+  }
 
   /** @param select a query without conditions of its own: PostgreSQL meets one that depends on no row before any row */
   statement(select: Sql): Statement {

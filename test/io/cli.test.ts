@@ -573,6 +573,7 @@ t.test('a plugin has a listener of its own, of which every command knows', async
       filestore: false,
       notify: false,
       sql: false,
+      events: false,
       history: false,
       live: false,
     }

@@ -10,7 +10,15 @@ export const SLOW = `host.router.get('/slow', async (ctx) => {
 
 /** Loads one plugin alone, which needs no database. */
 export async function configure(folder: string, setup: string): Promise<void> {
-  const off = { query: false, graphql: false, filestore: false, notify: false, history: false, live: false }
+  const off = {
+    query: false,
+    graphql: false,
+    filestore: false,
+    notify: false,
+    events: false,
+    history: false,
+    live: false,
+  }
   const plugins = { ...off, slow: { use: './slow.mjs' } }
   await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ plugins }))
   await writeFile(

@@ -10,6 +10,7 @@ import { deliveryEvents } from './delivery-events.js'
 import { describe } from './describe.js'
 import { dryRun } from './dry-run.js'
 import { endpoints } from './endpoints.js'
+import { rowEvents } from './events.js'
 import { existingDatabase } from './existing-database.js'
 import { fileAccess } from './file-access.js'
 import { fileBytes } from './file-bytes.js'
@@ -127,6 +128,7 @@ export const AREAS = {
     tokens,
     consoleApi,
     deliveryEvents,
+    rowEvents,
   ],
   server: [http, origins, limits, shares, idempotency, dryRun],
   settings: [endpoints, listeners, configurations, traces, commands],

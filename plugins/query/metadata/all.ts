@@ -185,7 +185,7 @@ export async function replaceMetadata(edit: Editor, metadata: JsonObject): Promi
     if (configuration !== null) edit.customize(ref, configuration, path)
     if (version !== undefined) edit.setVersion(ref, version as string, path, 'version_column')
     for (const [name, definition] of Object.entries(captures as JsonObject)) {
-      edit.capture(ref, name, definition, path, at(`${path}.captures`, name))
+      await edit.capture(ref, name, definition, path, at(`${path}.captures`, name))
     }
   }
   for (const { ref, entry, path } of entries) {

@@ -1,0 +1,126 @@
+import { definePlugin, setting } from 'rowhouse'
+import { Worker } from 'rowhouse/queue'
+import { capture } from './capture.js'
+import { Delivery, type Handler } from './delivery.js'
+import { addOperations } from './operations.js'
+import { migrations } from './schema.js'
+import { type Claimed, Store } from './store.js'
+import { Triggers } from './triggers.js'
+
+export type { Handler, RowEvent } from './delivery.js'
+
+/** The service for other plugins. */
+export interface EventsService {
+  /**
+   * Handles the events of triggers with `"to": {"plugin": name}`. Call it during setup.
+   * @throws Error if a plugin handles this name already
+   */
+  on(name: string, handler: Handler): void
+}
+declare module 'rowhouse' {
+  interface Services {
+    events: EventsService
+  }
+}
+
+const PRUNE_MS = 60_000
+
+/** Row events: changes of rows are told to templates and plugins, each at least once. */
+export default definePlugin({
+  name: 'events',
+  needs: ['data', 'operations'],
+  config: {
+    type: 'object',
+    properties: {
+      concurrency: {
+        ...setting.amount(
+          8,
+          'Events that a server delivers at the same time. With 0, it leaves them to other servers.',
+        ),
+        maximum: 100,
+      },
+      keepDays: setting.count(1, 'Days to keep events for that were delivered.'),
+      keepFailedDays: setting.count(30, 'Days to keep events for that were given up.'),
+      maxEventBytes: setting.count(1024 * 1024, 'Maximum size of an event. Larger ones fail.'),
+      pollMs: setting.advanced.count(200, 'Interval at which the server looks for events while there are triggers.'),
+      orphanSeconds: setting.advanced.count(60, 'Interval at which events of dropped triggers fail.'),
+      leaseSeconds: {
+        type: 'integer',
+        minimum: 2,
+        default: 60,
+        description: 'Time after which another server may take over an event; an attempt ends after half of it.',
+        advanced: true,
+      },
+      retrySeconds: {
+        type: 'number',
+        minimum: 0.01,
+        default: 5,
+        description: 'Pause before the second attempt; it doubles with each further attempt, up to 15 minutes.',
+        advanced: true,
+      },
+    },
+  },
+  migrations,
+  setup(host, options) {
+    const data = host.use('data')
+    const operations = host.use('operations')
+    const log = host.use('log')
+    const store = new Store(data, options)
+    const triggers = new Triggers(data)
+    const handlers = new Map<string, Handler>()
+    const ended = host.metric.counter('events_total', 'Attempts to deliver an event, by result.', ['trigger', 'state'])
+    data.describeCatalog({ captures: new Map([['events', capture]]) })
+    const delivery = new Delivery({
+      data,
+      operations,
+      log,
+      store,
+      triggers,
+      handlers,
+      options,
+      count: (trigger, state) => ended.inc({ trigger, state }),
+    })
+    const worker = new Worker<Claimed>(log, {
+      concurrency: options.concurrency,
+      async claim(limit) {
+        const slots = (await triggers.all()).map(({ name, trigger }) => {
+          return { trigger: name, isOrdered: trigger.order_by !== undefined, free: limit }
+        })
+        return slots.length === 0 ? [] : store.claim(shuffled(slots), limit)
+      },
+      run: (claimed, since) => delivery.deliver(claimed, since),
+      abort: () => delivery.abortAll(),
+    })
+    addOperations(host, { data, operations, store, wake: () => worker.wake() })
+    host.onReady(() => {
+      if (host.background) worker.start((task) => host.every('look for events', options.pollMs, task))
+    })
+    host.every('delete old events', PRUNE_MS, async (signal) => {
+      while (!signal.aborted && (await store.prune('done', options.keepDays))) {}
+      while (!signal.aborted && (await store.prune('failed', options.keepFailedDays))) {}
+    })
+    host.every('end events of dropped triggers', options.orphanSeconds * 1000, async (signal) => {
+      const waiting = await store.waiting()
+      // Read later: a trigger that is not there by now was dropped.
+      const known = new Set(waiting.length > 0 ? (await triggers.all(true)).map(({ name }) => name) : [])
+      for (const name of waiting.filter((each) => !known.has(each))) {
+        while (!signal.aborted && (await store.giveUp(name, `there is no trigger "${name}"`))) {}
+      }
+    })
+    host.onDrain(() => worker.stop())
+    return {
+      on(name, handler) {
+        if (handlers.has(name)) throw new Error(`events of "${name}" have a handler already`)
+        handlers.set(name, handler)
+      },
+    }
+  },
+})
+
+/** No trigger has to wait for those before it. */
+function shuffled<T>(list: readonly T[]): readonly T[] {
+  return list
+    .map((each) => ({ each, place: Math.random() }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ each }) => each)
+}

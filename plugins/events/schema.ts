@@ -1,0 +1,51 @@
+import type { Migration } from 'rowhouse'
+
+/** Never edit a migration that was released, not even its comments: databases store its checksum. */
+export const migrations: readonly Migration[] = [
+  {
+    id: '001-events',
+    sql: `
+-- An event, stored by the transaction that causes it. State:
+--   queued  waits until next_at. While a server delivers it, that is the end of its lease
+--   done    was delivered
+--   failed  was given up
+-- key is the primary key after the change; old and new are the row. Events with the same order_key of a trigger are delivered
+-- one after the other. claims counts how often a server took it, losses the latest consecutive claims without a stored result,
+-- and attempts those with one. It is given up some hours after due_at.
+-- role, user_id and request_id are those of the request; login is that of PostgreSQL.
+create table svc_catalog.svc_event (
+  id bigint generated always as identity primary key,
+  trigger_name text not null,
+  table_schema text,
+  table_name text,
+  operation text not null check (operation in ('insert', 'update', 'delete')),
+  key jsonb,
+  old jsonb,
+  new jsonb,
+  order_key bigint,
+  at timestamptz not null default now(),
+  role text default nullif(current_setting('service.role', true), ''),
+  user_id text default nullif(current_setting('service.user_id', true), ''),
+  request_id text default nullif(current_setting('service.request_id', true), ''),
+  login text not null default session_user,
+  state text not null default 'queued' check (state in ('queued', 'done', 'failed')),
+  due_at timestamptz not null default now(),
+  next_at timestamptz not null default now(),
+  attempts integer not null default 0,
+  claims integer not null default 0,
+  losses integer not null default 0,
+  error text,
+  error_code text,
+  detail text,
+  ended_at timestamptz
+);
+-- Serves the claim of events that are due.
+create index svc_event_due on svc_catalog.svc_event (trigger_name, next_at) where state = 'queued' and order_key is null;
+-- Serves the claim of the first event of each order_key.
+create index svc_event_order on svc_catalog.svc_event (trigger_name, order_key, id)
+  where state = 'queued' and order_key is not null;
+-- Serves lists of events in one state, and the deletion of old ones.
+create index svc_event_ended on svc_catalog.svc_event (state, ended_at) where state <> 'queued';
+`,
+  },
+]
