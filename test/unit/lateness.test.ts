@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Lateness } from '../../core/db/fast/lateness.js'
+import { Lateness } from '../../core/db/fast/pace.js'
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 

@@ -173,7 +173,9 @@ function silentServers(
     written.push(chunk)
     next()
   }
+  const lateness = { ms: 0 }
   const pipelines = openPipelines({
+    lateness,
     silenced: new Set(),
     doubt: () => {},
     Connection,
@@ -201,6 +203,7 @@ function silentServers(
   const ask = (value: string, statement = STATEMENT) => pipelines.run(statement, [value], ORIGIN, pace)
   return {
     pipelines,
+    lateness,
     judged,
     barred,
     cancelled,
@@ -294,6 +297,25 @@ t.test('one that is alone is waited for, however long it takes', async (t) => {
   receive(answers(['one']), READY)
   t.equal((await slow)?.toString(), 'one')
   t.equal(cancelled.length, 0)
+})
+
+t.test('on a machine that is late, nobody is to blame', async (t) => {
+  const { ask, sent, receive, judged, lateness, pipelines } = silentServers(t, 20)
+  ask('value 0')
+  await setImmediate()
+  const first = ask('value 1')
+  await sent()
+  receive(answers(['one']), READY)
+  await first
+  lateness.ms = 60_000
+  const asked = [ask('value 2'), ask('value 3')]
+  await sent()
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  receive(answers(['two', 'three']), READY)
+  t.same((await answered(asked)).map(String), ['two', 'three'], 'they are waited for')
+  t.equal(pipelines.open, 1)
+  t.equal(judged.length, 2)
+  t.ok(judged.every((ms) => ms < 0))
 })
 
 t.test('what is too long is asked elsewhere', async (t) => {

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import { Incoming, Outgoing, type Receiver } from '../messages.js'
 import type { Origin } from '../slow-queries.js'
 import type { Writer } from '../writer.js'
-import type { Judge } from './pace.js'
+import type { Judge, Lateness } from './pace.js'
 
 /** A statement to run. Its text is sent once per connection. */
 export interface Statement {
@@ -47,6 +47,7 @@ export interface ConnectionOptions {
   readonly client: pg.Client
   /** Maximum size of a row, in bytes. */
   readonly maxBytes: number
+  readonly lateness: Pick<Lateness, 'ms'>
   /** Called when the socket has closed. */
   onClose(): void
   /** Cancels the running query in PostgreSQL. */
@@ -210,7 +211,8 @@ export abstract class SharedConnection implements Receiver {
     const now = performance.now()
     this.progressAt = now
     if (batch && !batch.fresh && !this.isOvertaken) {
-      for (const { pace } of batch.statements) pace.ranShared((now - batch.at) / batch.statements.length)
+      const ms = now - batch.at - this.options.lateness.ms
+      for (const { pace } of batch.statements) pace.ranShared(ms / batch.statements.length)
     }
     if (batch) {
       this.options.onBatch(hasFailed ? 'failed' : 'good', batch, now - batch.at)

@@ -9,7 +9,7 @@ import { readRows } from '../stream.js'
 import { Blocks, blockSource, divertRows, openSocket } from './rows.js'
 import { CommitConnection, openPipelines, type PipelineOptions, type Pipelines, ReadConnection } from './pipelines.js'
 import { type Batch, NotDone, type SharedConnection } from './connection.js'
-import { COMMIT, Pace, SLOW } from './pace.js'
+import { COMMIT, Lateness, Pace, SLOW } from './pace.js'
 
 /** Fast lanes. Each wraps another lane and delegates what it does not handle. */
 interface FastLanes {
@@ -24,8 +24,10 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics,
   const { config } = database
   const place = placeOn(database, 'shared')
   const ofStreams = placeOn(database, 'stream')
+  const lateness = new Lateness()
   const open = openerOf(
     database,
+    lateness,
     log,
     metrics,
     observer.slow.thresholdMs,
@@ -48,9 +50,10 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics,
         readRows(database, { pool: streams, open: (client) => blockSource(client, blocks), place: ofStreams }, job),
     }),
     shared: (lane) => ({
-      cell: shared(reads, config.pipelineMaxMs, place, lane.cell),
+      cell: shared(reads, lateness, config.pipelineMaxMs, place, lane.cell),
       write: shared(
         commits,
+        lateness,
         COMMIT * config.pipelineMaxMs,
         place,
         lane.write,
@@ -59,6 +62,7 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics,
       rows: lane.rows,
     }),
     async close() {
+      lateness.stop()
       await Promise.all([reads?.close(), commits?.close()])
     },
   }
@@ -70,6 +74,7 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics,
  */
 function shared(
   pipelines: Pipelines | undefined,
+  lateness: Lateness,
   quickMs: number,
   place: Place,
   plain: Lane['cell'],
@@ -91,10 +96,15 @@ function shared(
   return (job) => {
     const pace = paceOf(job)
     if (!pace) return plain(job)
+    lateness.touch()
     const { plan, values, execution, call } = job
     const { observer } = execution
     const alone = () =>
-      plain({ ...job, isQuick: pace.mayShare, execution: { ...execution, onTime: (ms) => pace.ranAlone(ms) } })
+      plain({
+        ...job,
+        isQuick: pace.mayShare,
+        execution: { ...execution, onTime: (ms) => pace.ranAlone(ms - lateness.ms) },
+      })
     const judge = pace.of(call.session.caller)
     const statement = plan.statements[0] as Prepared
     const since = performance.now()
@@ -124,6 +134,7 @@ type Open = (
 /** @param onSlow called with each batch that took longer than `slowQueryMs` */
 function openerOf(
   database: Database,
+  lateness: Lateness,
   log: Logger,
   metrics: Metrics,
   slowQueryMs: number,
@@ -143,6 +154,7 @@ function openerOf(
       maxBytes: config.maxAnswerBytes,
       silenceMs: config.statementTimeoutMs + GRACE_MS,
       slowMs,
+      lateness,
       doubt: breaker.failed,
       silenced: database.silenced,
       isDown: () => breaker.isOpen,

@@ -14,7 +14,7 @@ import {
 } from './connection.js'
 import type { Origin } from '../slow-queries.js'
 import type { Writer } from '../writer.js'
-import type { Judge } from './pace.js'
+import type { Judge, Lateness } from './pace.js'
 
 export interface PipelineOptions {
   /** Class of the connections. */
@@ -26,6 +26,8 @@ export interface PipelineOptions {
   readonly silenceMs: number
   /** Duration after which other statements stop waiting behind a slow one. */
   readonly slowMs: number
+  /** How late everything is. */
+  readonly lateness: Pick<Lateness, 'ms'>
   /** @returns an open connection */
   connect(): Promise<pg.Client>
   /** Cancels the running query of a connection. */
@@ -106,7 +108,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
   }
 
   function checkSlow(): void {
-    for (const connection of connections) connection.overtakeIfSlow(options.slowMs)
+    for (const connection of connections) connection.overtakeIfSlow(options.slowMs + options.lateness.ms)
     if ([...connections].some(({ load }) => load > 0)) return
     clearInterval(watch)
     watch = undefined
@@ -121,6 +123,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
         const connection = new options.Connection({
           client,
           maxBytes: options.maxBytes,
+          lateness: options.lateness,
           onClose: () => connections.delete(connection),
           cancel: () => options.cancel(client),
           onBatch: options.onBatch,
