@@ -50,7 +50,7 @@ export default definePlugin({
         100,
         'Interval at which the server looks for changes while somebody waits for any.',
       ),
-      heartbeatMs: setting.advanced.count(15_000, 'Interval of comments that keep proxies from closing a stream.'),
+      heartbeatMs: setting.advanced.count(25_000, 'Interval of comments that keep proxies from closing a stream.'),
       maxStreamMinutes: setting.count(
         60,
         'Minutes after which a stream ends, so that its client has to prove again who it is.',
