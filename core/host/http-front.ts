@@ -79,6 +79,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     for (const middleware of shared.middlewares) app.middleware(middleware)
     for (const { plugin, prefix } of shared.proofs) if (listener.serves(plugin)) app.proves(prefix)
     for (const [path, by] of shared.idempotent) app.idempotent(path, by)
+    for (const route of shared.upgrades.values()) if (listener.serves(route.plugin)) app.upgrade(route)
     return { app, listener, plugins }
   })
 

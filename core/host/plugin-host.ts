@@ -10,6 +10,7 @@ import { respond } from '../http/respond.js'
 import type { Link } from '../http/page.js'
 import { createRouter, tooLate } from '../http/router.js'
 import type { Authenticator } from '../http/admission.js'
+import type { UpgradeRoute } from '../http/upgrade.js'
 import { Counter, createGauge, Histogram } from '../observe/metrics.js'
 import type { Siblings } from '../processes/siblings.js'
 import { Periodic } from '../queue/periodic.js'
@@ -45,6 +46,8 @@ export interface Shared {
   readonly authenticators: Authenticator[]
   /** Path prefixes where a plugin authenticates requests itself. */
   readonly proofs: { readonly plugin: string; readonly prefix: string }[]
+  /** Routes for upgrades of connections, by path. */
+  readonly upgrades: Map<string, UpgradeRoute>
   /** What honours `Idempotency-Key`, by path. */
   readonly idempotent: Map<string, 'route' | 'server'>
   /** Operations by `type`. */
@@ -73,6 +76,7 @@ export function createShared(
     middlewares: [],
     authenticators: [],
     proofs: [],
+    upgrades: new Map(),
     idempotent: new Map(),
     operations: new Map(),
     links: [],
@@ -115,6 +119,10 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       untilStarted('a route')
       handlers.push({ method, path, handler })
       router[method](path, async (ctx) => respond(ctx, await handler(ctx as unknown as Exchange)))
+    },
+    upgrade(path, handler) {
+      untilStarted('an upgrade')
+      add(shared.upgrades, path, { plugin: name, path, handler }, `${owner}: an upgrade at "${path}"`)
     },
     dataDir: shared.dataDir,
     background: shared.background,

@@ -11,6 +11,7 @@ import type { Operation, Operations } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
 import type { Handler, HandlerRoute } from '../http/exchange.js'
 import type { Authenticator } from '../http/admission.js'
+import type { UpgradeHandler } from '../http/upgrade.js'
 import type { Across, Collect } from '../observe/metrics.js'
 import type { Periodic } from '../queue/periodic.js'
 import type { Infer, Schema } from '../json/schema.js'
@@ -208,6 +209,19 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * ```
    */
   route(method: HandlerRoute['method'], path: string, handler: Handler): void
+  /**
+   * Handles the requests at a path that upgrade their connection to WebSocket. Such requests at other paths are ordinary ones.
+   * @param path literal
+   * @example
+   * ```ts
+   * const server = new WebSocketServer({ noServer: true, maxPayload: 65_536 }) // of the package ws
+   * host.upgrade('/v1/hello', async ({ req, socket, head, identify }) => {
+   *   const { role } = await identify()
+   *   server.handleUpgrade(req, socket, head, (client) => client.send(`hello ${role}`))
+   * })
+   * ```
+   */
+  upgrade(path: string, handler: UpgradeHandler): void
   /**
    * Absolute path of the folder for the server's own files. Create a subfolder for the plugin there.
    * @example

@@ -20,6 +20,7 @@ import {
   type RequestHeaders,
 } from './identity.js'
 import type { Exchange } from './exchange.js'
+import { isService, joined, type LaterHeaders } from './later-headers.js'
 import type { Traffic } from './traffic.js'
 import type { Logger } from '../observe/log.js'
 import { checkAuth } from './check-config.js'
@@ -31,8 +32,10 @@ import { createWebhook } from './webhook.js'
 interface Admission {
   /** Admits a request if the limits allow it, and authenticates its caller: sets `state.session`. */
   enter(exchange: Entering): Eventual<void>
-  /** Authenticates the caller only. */
-  identify(exchange: Entering): Eventual<Session>
+  /** Admits a request to upgrade its connection, whose caller is identified later. */
+  upgrade(exchange: Entering): void
+  /** Authenticates the caller only. @param later headers that the client sent after the request */
+  identify(exchange: Entering, later?: LaterHeaders): Eventual<Session>
 }
 type Entering = Pick<Exchange, 'req' | 'res' | 'path' | 'state'>
 
@@ -51,11 +54,12 @@ export function admission(
 ): Admission {
   const overSocket = config.socket !== undefined
 
-  function identify(ctx: Entering): Eventual<Session> {
+  function identify(ctx: Entering, later?: LaterHeaders): Eventual<Session> {
     const { client } = ctx.state
     try {
       const isExempt = unauthenticated.some((prefix) => ctx.path.startsWith(prefix))
-      const session = isExempt ? anonymous() : authenticate(ctx.req, overSocket)
+      const asked = (later && authenticate.withLater?.(ctx.req, later)) ?? ctx.req
+      const session = isExempt ? anonymous() : authenticate(asked, overSocket)
       if (!(session instanceof Promise)) return withCaller(session, client)
       return session.then((known) => withCaller(known, client)).catch((error) => refuse(ctx, error))
     } catch (error) {
@@ -89,6 +93,13 @@ export function admission(
 
   return {
     identify,
+    upgrade(ctx) {
+      const { prefer, 'idempotency-key': key } = ctx.req.headers
+      // They would be those of no request.
+      if (key !== undefined) throw noIdempotency()
+      if (prefer !== undefined && TX.test(String(prefer))) throw noDryRun()
+      ctx.state.entered(traffic.enter(ctx.state.client))
+    },
     enter(ctx) {
       ctx.state.entered(traffic.enter(ctx.state.client))
       return after(identify(ctx), (session) => admit(ctx, session))
@@ -129,7 +140,7 @@ function readPrefer(
   const isPossible = honoured(idempotent, path) === 'server'
   if (!isPossible && (req.method === 'GET' || req.method === 'HEAD')) return
   res.setHeader('Preference-Applied', 'tx=rollback')
-  if (!isPossible) throw serviceError('not-supported', 'a dry run is not possible at this path', HEADER)
+  if (!isPossible) throw noDryRun()
   state.dryRun = true
 }
 
@@ -152,6 +163,7 @@ const MEANING = ['accept', 'if-match', 'if-none-match', 'if-unmodified-since', '
 /** Refuses the header, because a client that sends it would retry writes that already took effect. */
 const noIdempotency = () =>
   serviceError('not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
+const noDryRun = () => serviceError('not-supported', 'a dry run is not possible at this path', HEADER)
 const emptyKey = () => serviceError('parse-failed', 'Idempotency-Key is empty', '$.headers.Idempotency-Key')
 const tooManyGuesses = () =>
   serviceError('too-many-failures', 'too many wrong credentials from this address (http.failedAuthPerMinute)', '$', {
@@ -165,7 +177,12 @@ const tooManyGuesses = () =>
  * @param overSocket whether it came over a unix socket, whose permissions admit only the gateway; proves nothing unless
  *   a gateway is configured
  */
-export type Authenticate = (req: IncomingMessage, overSocket?: boolean) => Eventual<Session>
+export interface Authenticate {
+  (req: Asked, overSocket?: boolean): Eventual<Session>
+  /** Returns the request with headers that its client sent later. @throws ServiceError 400 */
+  readonly withLater?: (req: Asked, later: LaterHeaders) => Asked
+}
+type Asked = Pick<IncomingMessage, 'rawHeaders' | 'headers'>
 
 /** Reads credentials of one kind. Returns `null` to try the next authenticator. Throws a 401 for wrong credentials. */
 export type Authenticator = (request: Credentials) => Promise<Session | null> | Session | null
@@ -212,14 +229,20 @@ export function createAuthenticate(
     })
   }
 
-  function withoutToken(headers: RequestHeaders, { rawHeaders }: IncomingMessage): Eventual<Session> {
+  function withoutToken(headers: RequestHeaders, { rawHeaders }: Asked): Eventual<Session> {
     if (askWebhook) return askWebhook(headers, rawHeaders)
     if (bearerToken(headers) !== undefined) throw invalidToken(new Error('auth.jwt is not configured'))
     chosenRole(requestedRole(headers), ['anonymous'], 'anonymous')
     return anonymous()
   }
 
-  return hasura ? (req, overSocket) => after(authenticate(req, overSocket), withHasuraNames) : authenticate
+  const isCredential = (name: string): boolean => tokenHeaders.includes(name) || isService(name, hasura)
+  const withLater = (req: Asked, later: LaterHeaders): Asked =>
+    config.mode === 'gateway' ? req : { ...req, headers: req.headers, rawHeaders: joined(req, later, isCredential) }
+  const named: Authenticate = hasura
+    ? (req, overSocket) => after(authenticate(req, overSocket), withHasuraNames)
+    : authenticate
+  return Object.assign(named, { withLater })
 }
 
 /** Adds the variables by their names in Hasura, for functions with a session argument. */

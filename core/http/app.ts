@@ -10,13 +10,15 @@ import type { HttpConfig } from './config.js'
 import { coreRoutes, type ReadyReport } from './core-routes.js'
 import { answerErrors, answerLateError } from './error-answer.js'
 import { answerPastKoa } from './fast/direct.js'
-import { createListener, type Listener } from './listener.js'
+import type { LaterHeaders } from './later-headers.js'
+import { createListener, type Listener, type Upgrades } from './listener.js'
 import type { About } from './page.js'
 import { createAccess, type RequestState } from './request-state.js'
 import { respond } from './respond.js'
 import { cors, corsHeaders, firstHeaders } from './response-headers.js'
 import { pluginRoutes, type PluginRoutes, sealRoutes } from './router.js'
 import type { Traffic } from './traffic.js'
+import { responseTo, upgrade, type UpgradeRoute } from './upgrade.js'
 
 export interface AppOptions {
   readonly config: HttpConfig
@@ -40,6 +42,8 @@ export interface App extends Listener {
   proves(prefix: string): void
   /** Declares what honours `Idempotency-Key` at this path. All other routes refuse it. @see admission */
   idempotent(path: string, by: 'route' | 'server'): void
+  /** Adds a route for upgrades of connections. */
+  upgrade(route: UpgradeRoute): void
   /** Ends the registration of routes. @throws Error for duplicate ones */
   seal(): void
   /** Handler for an external `node:http` server. The owner of that server sets its limits and closes it. */
@@ -53,6 +57,7 @@ export function createApp(options: AppOptions): App {
   const middlewares: Middleware[] = []
   const unauthenticated: string[] = []
   const idempotent = new Map<string, 'route' | 'server'>()
+  const upgradeRoutes = new Map<string, UpgradeRoute>()
 
   const koa = new Koa({ proxy: false })
   koa.context.onerror = function (this: Context, error: Error | null) {
@@ -136,16 +141,46 @@ export function createApp(options: AppOptions): App {
     if (pastKoa && middlewares.length === 0 && listener.state !== 'draining' && pastKoa(req, res, state)) return
     throughKoa(req, res, { state })
   }
-  const listener = createListener(callback, config, log, traffic)
+  const upgrades: Upgrades = {
+    takes: ({ method, httpVersionMinor, headers, url = '' }) =>
+      upgradeRoutes.has(url.split('?', 1)[0]!) &&
+      method === 'GET' &&
+      httpVersionMinor >= 1 &&
+      headers.host !== undefined &&
+      headers['content-length'] === undefined &&
+      headers['transfer-encoding'] === undefined &&
+      headers.upgrade?.toLowerCase() === 'websocket',
+    start(req, socket, head, active) {
+      const path = req.url!.split('?', 1)[0]!
+      const route = upgradeRoutes.get(path)!
+      const res = responseTo(req, socket)
+      const state = access(req, res)
+      const ctx = { req, res, path, state }
+      const answer = (to: ServerResponse, outcome: () => Answer) => throughKoa(req, to, { state, outcome })
+      const admitted = () => {
+        if (listener.state === 'draining') throw serviceError('unavailable', 'the server is shutting down', '$', SOON)
+        const refusal = refusalOf(req, config)
+        if (refusal) throw refusal
+        admit.upgrade(ctx)
+      }
+      const identify = (later?: LaterHeaders) => admit.identify(ctx, later)
+      const message = () => access.message(state)
+      void upgrade(ctx, socket, head, { route, traffic, active, answer, admit: admitted, identify, message })
+    },
+  }
+  const listener = createListener(callback, config, log, traffic, upgrades)
   return Object.assign(listener, {
     callback,
     use: (routes: PluginRoutes) => void plugins.push(routes),
     middleware: (fn: Middleware) => void middlewares.push(fn),
     proves: (prefix: string) => void unauthenticated.push(prefix),
     idempotent: (path: string, by: 'route' | 'server') => void idempotent.set(path, by),
+    upgrade: (route: UpgradeRoute) => void upgradeRoutes.set(route.path, route),
     seal: () => sealRoutes(core.router, plugins),
   })
 }
+
+const SOON = { retryAfter: 1 }
 
 /** A request, and its outcome if that is known already. */
 interface Arrival {

@@ -31,7 +31,7 @@ export const ownName = (name: string, hasura: boolean): string =>
  *   header that another program on the way could read differently: with separators in its name that make it another
  *   one (CGI turns `-` into `_`), or with control characters, non-ASCII characters or outer spaces in its value
  */
-export function readHeaders(req: IncomingMessage, hasura: boolean): RequestHeaders {
+export function readHeaders(req: Pick<IncomingMessage, 'rawHeaders'>, hasura: boolean): RequestHeaders {
   return new HeaderLines(req.rawHeaders, hasura)
 }
 

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import { createServer, IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate as nextRound, setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../observe/log.js'
@@ -42,10 +42,26 @@ const MAX_WAITING = 511
 /** Maximum number of pending responses on one connection. Further requests close the connection. */
 const MAX_PENDING = 100
 
+/** What upgrades connections. */
+export interface Upgrades {
+  /** Returns whether a request with an `Upgrade` header is for it. Others are ordinary requests (RFC 9110 7.8). */
+  takes(req: IncomingMessage): boolean
+  /** @param active to which it adds what is in progress on the connection: without any, another connection may replace it */
+  start(req: IncomingMessage, socket: Socket, head: Buffer, active: Set<object>): void
+}
+
 /** Creates a node:http server with limits that drains without failing requests. */
-export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, traffic: Traffic): Listener {
+export function createListener(
+  handle: RequestListener,
+  config: HttpConfig,
+  log: Logger,
+  traffic: Traffic,
+  upgrades: Upgrades,
+): Listener {
   /** Pending responses by open connection. */
   const sockets = new Map<Socket, Set<ServerResponse>>()
+  /** What is in progress on connections that are not HTTP any more. */
+  const upgraded = new Map<Socket, Set<object>>()
   /** Open connections by address, oldest first. */
   const byAddress = new Map<string, Set<Socket>>()
   let state: Listener['state'] = 'open'
@@ -57,6 +73,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
 
   const server = createServer(
     {
+      IncomingMessage: incomingFor(upgrades),
       maxHeaderSize: config.maxHeaderBytes,
       headersTimeout: config.headersTimeoutMs,
       // A limit for the whole request would cut slow uploads; the body readers have their own limits.
@@ -74,6 +91,17 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   server.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => {
     continueWhenRead(req, res)
     onRequest(req, res)
+  })
+  server.on('upgrade', (req: IncomingMessage, socket: Socket, head: Buffer) => {
+    // The responses before it are still being sent.
+    if (sockets.get(socket)?.size) {
+      reset(socket)
+      return
+    }
+    const active = new Set<object>()
+    upgraded.set(socket, active)
+    lastRequestAt = performance.now()
+    upgrades.start(req, socket, head, active)
   })
   // Node would drop further header lines silently. Their total size is limited, and the count is checked later.
   server.maxHeadersCount = 0
@@ -102,7 +130,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   /** Closes the oldest connection without a request of the address that has most connections. */
   function makeRoom(): boolean {
     const [address, most] = [...byAddress].reduce((one, other) => (other[1].size > one[1].size ? other : one))
-    const idle = [...most].find((socket) => !sockets.get(socket)?.size)
+    const idle = [...most].find((socket) => !sockets.get(socket)?.size && !upgraded.get(socket)?.size)
     if (!idle) return false
     forget(idle, address)
     idle.destroy()
@@ -111,6 +139,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
 
   function forget(socket: Socket, address: string): void {
     sockets.delete(socket)
+    upgraded.delete(socket)
     const own = byAddress.get(address)
     if (own?.delete(socket) && own.size === 0) byAddress.delete(address)
   }
@@ -195,6 +224,8 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     await new Promise<void>((resolve) => {
       server.close(() => resolve())
       server.closeAllConnections()
+      // Node does not count them.
+      for (const socket of upgraded.keys()) socket.destroy()
     })
   }
 
@@ -235,6 +266,25 @@ function continueWhenRead(req: IncomingMessage, res: ServerResponse): void {
     if (!res.headersSent && !req.complete && req.readableLength === 0) res.writeContinue()
     read.call(req, size)
   }
+}
+
+/**
+ * Node takes every request with an `Upgrade` header for an upgrade, as soon as there is a listener: also those of clients that
+ * offer HTTP/2 and go on with HTTP/1.1. It asks this property.
+ */
+function incomingFor({ takes }: Upgrades): typeof IncomingMessage {
+  class Incoming extends IncomingMessage {
+    private asks = false
+
+    set upgrade(asks: boolean) {
+      this.asks = asks
+    }
+
+    get upgrade(): boolean {
+      return this.asks && (this.method === 'CONNECT' || takes(this))
+    }
+  }
+  return Incoming
 }
 
 const addressOf = (address: ReturnType<NetServer['address']>): Address | undefined =>

@@ -130,13 +130,51 @@ declare module 'koa' {
 }
 
 /** Assigns a request id, and writes one log line and one measurement when the request ends for any reason. */
-type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
+interface Access {
+  (req: IncomingMessage, res: ServerResponse): RequestState
+  /** Begins a request that a message of a connection contains. It belongs to the caller and the route of the connection. */
+  message(connection: RequestState): MessageState
+}
+
+/** A request in a message. `end` ends it, with `false` if its answer is not complete. */
+export interface MessageState {
+  readonly state: RequestState
+  end(isComplete: boolean): void
+}
 
 export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic): Access {
   const { trustsPeer, clientOf } = createProxies(config)
   const app = { log, origins: new Set(config.cors.origins), trustsPeer, limits: config, held: traffic.held }
 
-  return (req, res) => {
+  function ended(state: RequestState, start: number, complete: boolean, more: Ended): void {
+    const ms = performance.now() - start
+    const route = patternOf(state) ?? '(none)'
+    const plugin = state.plugin ?? ''
+    const { method, status, bytes } = more
+    state.ended(complete)
+    traffic.end(method, route, status, plugin, ms / 1000)
+    if (state.errors) for (const code of state.errors) traffic.failed(route, code)
+    state.span?.end(status, attributesOf(state, complete))
+    log[levelOf(route, status)](
+      {
+        requestId: state.requestId,
+        method,
+        route,
+        status,
+        plugin,
+        ms: Math.round(ms * 1000) / 1000,
+        bytes,
+        client: state.client,
+        role: state.session?.role,
+        code: state.code,
+        aborted: complete ? undefined : true,
+        traceId: state.span?.traceId,
+      },
+      'request',
+    )
+  }
+
+  const request = (req: IncomingMessage, res: ServerResponse): RequestState => {
     const start = performance.now()
     const sentBefore = req.socket.bytesWritten
     const state = new RequestState(app, requestIdOf(req), clientOf(req))
@@ -150,36 +188,34 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
     // A stream, its limits and its plugins each listen for the end; more listeners than this would be a leak.
     res.setMaxListeners(20)
     res.on('close', () => {
-      const ms = performance.now() - start
-      const complete = res.writableFinished || state.answered === true
-      state.ended(complete)
-      const method = req.method ?? ''
-      const route = patternOf(state) ?? '(none)'
-      const status = res.statusCode
-      const plugin = state.plugin ?? ''
-      traffic.end(method, route, status, plugin, ms / 1000)
-      if (state.errors) for (const code of state.errors) traffic.failed(route, code)
-      state.span?.end(status, attributesOf(state, complete))
-      log[levelOf(route, status)](
-        {
-          requestId: state.requestId,
-          method,
-          route,
-          status,
-          plugin,
-          ms: Math.round(ms * 1000) / 1000,
-          bytes: req.socket.bytesWritten - sentBefore,
-          client: state.client,
-          role: state.session?.role,
-          code: state.code,
-          aborted: complete ? undefined : true,
-          traceId: state.span?.traceId,
-        },
-        'request',
-      )
+      const [method = '', bytes] = [req.method, req.socket.bytesWritten - sentBefore]
+      ended(state, start, res.writableFinished || state.answered === true, { method, status: res.statusCode, bytes })
     })
     return state
   }
+
+  const message = (connection: RequestState): MessageState => {
+    const start = performance.now()
+    const state = new RequestState(app, newId(), connection.client)
+    const { session, plugin, route } = connection
+    Object.assign(state, { session, plugin, route })
+    traffic.begin()
+    let isOver = false
+    const end = (isComplete: boolean): void => {
+      if (!isOver) ended(state, start, isComplete, { method: 'MESSAGE', status: 200 })
+      isOver = true
+    }
+    return { state, end }
+  }
+
+  return Object.assign(request, { message })
+}
+
+interface Ended {
+  readonly method: string
+  readonly status: number
+  /** Sent by the connection while the request was in progress. */
+  readonly bytes?: number
 }
 
 /** Health checks that succeed are not worth a line, because probes ask every few seconds. */

@@ -18,6 +18,7 @@ import { graphiql } from './page/index.js'
 import type { Dialect } from './plan/names.js'
 import type { PrepareShape } from './plan/prepare.js'
 import { ABOUT_KEYS, createRun, failed, limitsOf, type Outcome } from './run.js'
+import { webSockets } from './socket/index.js'
 
 const JSON_TYPE = 'application/json'
 const RESPONSE_TYPE = 'application/graphql-response+json'
@@ -27,6 +28,7 @@ export function graphqlRoutes(host: Host<never, 'live'>, data: Data, config: Gra
   const { router } = host
   const run = createRun(data, config, () => host.find('live') !== undefined)
   const answerEvents = eventsFor(() => host.find('live'))
+  const openSocket = webSockets(host, run)
 
   host.idempotent('/v1alpha1/graphql', { by: 'server' })
   host.route('post', '/v1alpha1/graphql', async (ctx) => {
@@ -57,6 +59,7 @@ export function graphqlRoutes(host: Host<never, 'live'>, data: Data, config: Gra
 
   function serve(path: string, dialect: 'modern' | 'relay'): void {
     host.idempotent(path, { by: 'server' })
+    host.upgrade(path, (upgrade) => openSocket(upgrade, dialect))
     host.route('post', path, async (ctx) => {
       const type = wantedType(ctx)
       const subscribes = type === EVENTS

@@ -53,6 +53,7 @@ import { runSql } from './run-sql.js'
 import { sends } from './sends.js'
 import { sessions } from './sessions.js'
 import { shares } from './shares.js'
+import { sockets } from './sockets.js'
 import { sqlstates } from './sqlstates.js'
 import { steps } from './steps.js'
 import { subscriptions } from './subscriptions.js'
@@ -112,6 +113,7 @@ export const AREAS = {
     graphqlReads,
     graphqlWrites,
     relay,
+    sockets,
     subscriptions,
     templateOperations,
     templates,

@@ -860,6 +860,33 @@ t.test('no secret gets into the log', async (t) => {
   t.notMatch(written, /marker/)
 })
 
+t.test('headers that a client sends later', async (t) => {
+  const later = {
+    authorization: 'Bearer t',
+    'X-Service-Role': 'user',
+    'x-hasura-user-id': 1,
+    'x-token': 't',
+    cookie: 'a=b',
+    host: 'x',
+  }
+  const added = (config: object, rawHeaders: string[]) => {
+    const authenticate = createAuthenticate(filled(config), silent, [])
+    return authenticate.withLater!({ rawHeaders, headers: {} }, later).rawHeaders.slice(rawHeaders.length)
+  }
+  const secrets = { adminSecret: ADMIN, gatewaySecret: GATEWAY }
+  const direct = { ...secrets, jwt: [{ ...JWT.jwt, header: 'X-Token' }] }
+  const credentials = ['authorization', 'Bearer t', 'x-service-role', 'user']
+
+  t.same(added(secrets, ['Host', 'a', 'Cookie', 'c=d']), credentials, 'only credentials count')
+  t.same(added(direct, []), [...credentials, 'x-token', 't'], 'also in a configured header')
+  t.same(added({ ...secrets, hasuraNames: true }, []), [...credentials, 'x-hasura-user-id', '1'])
+  for (const name of ['Authorization', 'X-Service-Gateway-Secret', 'X-Service-User-Id', 'X-Token']) {
+    t.same(added(direct, ['Host', 'a', name, 'x']), [], `none beside ${name}`)
+  }
+  t.same(added({ ...secrets, hasuraNames: true }, ['X-Hasura-Role', 'x']), [])
+  t.same(added({ ...secrets, mode: 'gateway' }, ['Host', 'a']), [], 'none past a gateway')
+})
+
 // What the tests need.
 
 type KeyPair = ReturnType<typeof rsa>
