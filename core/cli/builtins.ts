@@ -36,6 +36,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
     providers: {
       email: provider('email', 'log', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses', 'smtp'),
       sms: provider('sms', 'http', 'log', 'memory', 'twilio', 'vonage'),
+      event: provider('event', 'webhook'),
       storage: provider('storage', 'disk', 'memory', 's3'),
     },
     defaults: { storage: 'disk', ...(catches ? { email: 'memory', sms: 'memory' } : {}) },

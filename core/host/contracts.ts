@@ -5,6 +5,7 @@ import type { AskedServer } from '../observe/tracing.js'
 export interface ProviderKinds {
   email: EmailSender
   sms: SmsSender
+  event: EventSender
   storage: ObjectStore
 }
 
@@ -128,6 +129,27 @@ export interface EmailSender extends Sender {
 /** Sends SMS, with the same contract as `EmailSender`. */
 export interface SmsSender extends Sender {
   send(sms: Sms, signal: AbortSignal): Promise<Receipt>
+}
+
+/** Something that happened, for other systems: a change of a row, for example. */
+export interface OutgoingEvent {
+  /** Id of the event in Rowhouse, the same for every attempt. */
+  readonly id: string
+  /** Name of the trigger that made it. */
+  readonly trigger: string
+  /** The event as a JSON object, with all digits of its numbers. */
+  readonly body: string
+}
+
+/**
+ * Delivers events. Each event is sent until a send succeeds, so that one may arrive twice.
+ * @throws SendError: an event that is `refused` is never sent again, any other is. Any other error counts as `unknown`.
+ */
+export interface EventSender {
+  /** The server that it connects to, for traces. Absent if it connects to none, or with `createApi`, which is traced itself. */
+  readonly server?: AskedServer | undefined
+  send(event: OutgoingEvent, signal: AbortSignal): Promise<Receipt>
+  close?(): Promise<void>
 }
 
 export interface PostedEvents {
@@ -295,11 +317,13 @@ export class SendError extends Error {
   readonly recipients?: readonly RecipientOutcome[]
   /** Whether the provider refused the message for a limit of its own, such as a size. Another provider may accept it. */
   readonly limit: boolean
+  /** Whether the receiver of events wants no more of this trigger. */
+  readonly gone: boolean
 
   constructor(
     readonly outcome: Outcome,
     message: string,
-    { cause, response, unreadable = false, retryAfter, recipients, limit = false }: SendDetails = {},
+    { cause, response, unreadable = false, retryAfter, recipients, limit = false, gone = false }: SendDetails = {},
   ) {
     super(message, cause === undefined ? undefined : { cause })
     this.unreadable = unreadable
@@ -307,6 +331,7 @@ export class SendError extends Error {
     this.retryAfter = retryAfter
     if (recipients !== undefined) this.recipients = recipients
     this.limit = limit
+    this.gone = gone
   }
 }
 
@@ -317,6 +342,7 @@ interface SendDetails {
   readonly retryAfter?: number
   readonly recipients?: readonly RecipientOutcome[]
   readonly limit?: boolean
+  readonly gone?: boolean
 }
 
 const MOST = 200

@@ -34,6 +34,8 @@ export type Target =
   | { readonly template: TemplateTarget }
   /** Name that a plugin gave to its handler. */
   | { readonly plugin: string }
+  /** Name of a provider of events. */
+  | { readonly provider: string }
 export interface TemplateTarget {
   readonly name: string
   /** Arguments, in which `{"$event": "new.id"}` stands for a part of the event. */
@@ -88,10 +90,11 @@ function readOn(operation: string, given: Json, path: string): void {
 /** Checks what events are delivered to. @throws ServiceError 400 */
 export function readTarget(given: Json | undefined, path: string): Target {
   const target = objectAt(given, path)
-  refuseOtherKeys(target, ['template', 'plugin'], path)
-  if (Object.keys(target).length !== 1) throw parseFailed('expecting one of template and plugin', path)
-  const { template, plugin } = target
+  refuseOtherKeys(target, ['template', 'plugin', 'provider'], path)
+  if (Object.keys(target).length !== 1) throw parseFailed('expecting one of template, plugin and provider', path)
+  const { template, plugin, provider } = target
   if (plugin !== undefined) readName(plugin, `${path}.plugin`)
+  if (provider !== undefined) readName(provider, `${path}.provider`)
   if (template !== undefined) {
     const here = `${path}.template`
     const { name, args = {}, role, ...others } = objectAt(template, here)

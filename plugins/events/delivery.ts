@@ -1,12 +1,24 @@
-import { type Call, type Data, INTERNAL, type Operations, ServiceError, type Services, type Session } from 'rowhouse'
+import {
+  type Call,
+  type Data,
+  INTERNAL,
+  type Operations,
+  SendError,
+  ServiceError,
+  type Services,
+  type Session,
+} from 'rowhouse'
 import { Deadline, jittered, pauseAfter } from 'rowhouse/queue'
 import { isObject, type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson, type TableRef } from 'rowhouse/plan'
 import { filled, type TemplateTarget, type Trigger } from './definition.js'
+import type { Receivers } from './receivers.js'
 import type { Claimed, Result, Store } from './store.js'
 import type { Triggers } from './triggers.js'
 
 /** Maximum pause between two attempts. */
 const MAX_PAUSE_SECONDS = 15 * 60
+/** Maximum pause that a receiver can ask for. */
+const MAX_RETRY_AFTER_SECONDS = 60 * 60
 /** Maximum number of consecutive claims without a stored result: the event may end the server. */
 const MAX_LOSSES = 5
 const DEFAULT_HOURS = 24
@@ -42,6 +54,7 @@ interface Parts {
   readonly store: Store
   readonly triggers: Triggers
   readonly handlers: ReadonlyMap<string, Handler>
+  readonly receivers: Receivers
   readonly options: {
     readonly leaseSeconds: number
     readonly retrySeconds: number
@@ -77,12 +90,14 @@ export class Delivery {
       const event = claimed.event ?? (await store.load(claimed))
       if (event === undefined) return
       if (event === null) return await this.end(claimed, this.tooLarge())
-      await this.end(claimed, await this.send(event, known, deadline.signal))
+      await this.end(claimed, await this.send(claimed, event, known, deadline.signal))
     } catch (error) {
       // One line for each trigger, not for each of its events.
       const what = { event: claimed.id, trigger: claimed.trigger, why: reasonOf(error) }
       if (!this.failing.has(claimed.trigger)) log.warn(what, 'events of a trigger are not delivered')
       this.failing.add(claimed.trigger)
+      const gone = error instanceof SendError && error.gone
+      if (gone) await store.stop(claimed.trigger, reasonOf(error))
       await this.end(claimed, this.retried(claimed, known.trigger, error))
     } finally {
       deadline.clear()
@@ -120,20 +135,31 @@ export class Delivery {
     else if (result) await this.end(claimed, result)
   }
 
-  private async send(text: string, { trigger, table }: Related, signal: AbortSignal): Promise<Result> {
-    const { to, payload } = trigger
+  private async send(claimed: Claimed, text: string, known: Related, signal: AbortSignal): Promise<Result> {
+    const { to, payload } = known.trigger
+    const body = payload ? await this.withPayload(payload, known.table, text, signal) : text
+    if ('provider' in to) {
+      const { id, trigger } = claimed
+      const sent = await this.parts.receivers.send(to.provider, { id, trigger, body }, signal)
+      if ('detail' in sent) return { state: 'done', detail: sent.detail }
+      return { state: 'queued', error: null, code: null, retryIn: sent.waitSeconds, called: false }
+    }
     const handler = 'plugin' in to ? this.parts.handlers.get(to.plugin) : undefined
     if (!handler) throw new Error(`no plugin handles "${'plugin' in to ? to.plugin : ''}"`)
-    const event = JSON.parse(text) as RowEvent
-    const more = payload ? { row: await this.payload(payload, table, text, signal) } : {}
-    await handler({ ...event, ...more }, signal)
+    await handler(JSON.parse(body) as RowEvent, signal)
     return { state: 'done', detail: null }
   }
 
-  private async payload(columns: readonly Json[], table: TableRef, text: string, signal: AbortSignal) {
+  /** Adds the payload to the JSON of an event. */
+  private async withPayload(
+    columns: readonly Json[],
+    table: TableRef,
+    text: string,
+    signal: AbortSignal,
+  ): Promise<string> {
     const call: Call = { session: INTERNAL, signal, format: 'json' }
     const row = await this.row(columns, table, parseJson(text, NO_LIMITS) as JsonObject, call)
-    return JSON.parse(stringifyJson(row)) as unknown
+    return `${text.slice(0, -1)}, "row" : ${stringifyJson(row)}}`
   }
 
   /** Reads the payload of an event, as admin. */
@@ -163,7 +189,12 @@ export class Delivery {
   /** Returns the result of a failed attempt: another one after a pause, unless the time is over. */
   private retried({ attempts, age }: Claimed, { retry }: Trigger, error: unknown): Result {
     const code = error instanceof ServiceError ? error.code : null
-    const retryIn = jittered(pauseAfter(attempts, this.parts.options.retrySeconds, MAX_PAUSE_SECONDS))
+    // A receiver that wants no more gets it again if its trigger is resumed.
+    const { outcome, gone = false, retryAfter = 0 }: Partial<SendError> = error instanceof SendError ? error : {}
+    if (outcome === 'refused' && !gone) return failed(reasonOf(error), code)
+    const pause = pauseAfter(attempts, this.parts.options.retrySeconds, MAX_PAUSE_SECONDS)
+    const retryIn = jittered(Math.max(pause, Math.min(retryAfter, MAX_RETRY_AFTER_SECONDS)))
+    if (gone) return { state: 'queued', error: reasonOf(error), code, retryIn: 0, called: true }
     const isOver = age + retryIn > (retry?.for_hours ?? DEFAULT_HOURS) * 3600
     if (isOver) return failed(reasonOf(error), code)
     return { state: 'queued', error: reasonOf(error), code, retryIn, called: true }
@@ -181,7 +212,8 @@ const failed = (error: string, code: string | null): Result => ({ state: 'failed
 const MAX_ERROR = 2000
 
 function reasonOf(error: unknown): string {
-  const { message = String(error), path = '$' }: { message?: string; path?: string } =
+  if (error instanceof ServiceError && error.path !== '$') return `${error.message} (${error.path})`.slice(0, MAX_ERROR)
+  const { message = String(error), response }: { message?: string; response?: string } =
     error instanceof Error ? error : {}
-  return (path === '$' ? message : `${message} (${path})`).slice(0, MAX_ERROR)
+  return (response === undefined ? message : `${message}: ${response}`).slice(0, MAX_ERROR)
 }

@@ -3,6 +3,7 @@ import { Worker } from 'rowhouse/queue'
 import { capture } from './capture.js'
 import { Delivery, type Handler } from './delivery.js'
 import { addOperations } from './operations.js'
+import { Receivers } from './receivers.js'
 import { migrations } from './schema.js'
 import { type Claimed, Store } from './store.js'
 import { Triggers } from './triggers.js'
@@ -39,6 +40,23 @@ export default definePlugin({
         ),
         maximum: 100,
       },
+      concurrencyPerTrigger: setting.count(4, 'Events of one trigger that a server delivers at the same time.'),
+      perSecond: {
+        type: 'object',
+        additionalProperties: { type: 'number', minimum: 0.001 },
+        default: {},
+        description: 'Maximum events per second from this server, by provider; no limit for other providers.',
+      },
+      breaker: setting.advanced.section('When a provider is not called for a while.', {
+        failures: setting.advanced.count(5, 'Consecutive failures after which a provider is skipped.'),
+        seconds: {
+          type: 'number',
+          minimum: 0.01,
+          default: 30,
+          description: 'How long the provider is skipped.',
+          advanced: true,
+        },
+      }),
       keepDays: setting.count(1, 'Days to keep events for that were delivered.'),
       keepFailedDays: setting.count(30, 'Days to keep events for that were given up.'),
       maxEventBytes: setting.count(1024 * 1024, 'Maximum size of an event. Larger ones fail.'),
@@ -68,6 +86,9 @@ export default definePlugin({
     const store = new Store(data, options)
     const triggers = new Triggers(data)
     const handlers = new Map<string, Handler>()
+    const receivers = new Receivers(host, options)
+    /** Number of events in progress, by trigger. */
+    const active = new Map<string, number>()
     const ended = host.metric.counter('events_total', 'Attempts to deliver an event, by result.', ['trigger', 'state'])
     data.describeCatalog({ captures: new Map([['events', capture]]) })
     const delivery = new Delivery({
@@ -77,6 +98,7 @@ export default definePlugin({
       store,
       triggers,
       handlers,
+      receivers,
       options,
       count: (trigger, state) => ended.inc({ trigger, state }),
     })
@@ -84,14 +106,29 @@ export default definePlugin({
       concurrency: options.concurrency,
       async claim(limit) {
         const slots = (await triggers.all()).map(({ name, trigger }) => {
-          return { trigger: name, isOrdered: trigger.order_by !== undefined, free: limit }
+          const isSkipped = 'provider' in trigger.to && receivers.isSkipped(trigger.to.provider)
+          const free = isSkipped ? 0 : Math.min(limit, options.concurrencyPerTrigger - (active.get(name) ?? 0))
+          return { trigger: name, isOrdered: trigger.order_by !== undefined, free }
         })
-        return slots.length === 0 ? [] : store.claim(shuffled(slots), limit)
+        return store.claim(shuffled(slots.filter(({ free }) => free > 0)), limit)
       },
-      run: (claimed, since) => delivery.deliver(claimed, since),
+      async run(claimed, since) {
+        const { trigger } = claimed
+        active.set(trigger, (active.get(trigger) ?? 0) + 1)
+        await delivery.deliver(claimed, since).finally(() => {
+          const rest = (active.get(trigger) ?? 1) - 1
+          if (rest > 0) active.set(trigger, rest)
+          else active.delete(trigger)
+        })
+      },
       abort: () => delivery.abortAll(),
     })
-    addOperations(host, { data, operations, store, wake: () => worker.wake() })
+    const providers = host.providerNames('event')
+    addOperations(host, { data, operations, store, providers, wake: () => worker.wake() })
+    host.health('triggers', async () => {
+      const stopped = await store.stopped()
+      if (stopped.length > 0) return `stopped by their receiver: ${stopped.join(', ')} (resume_event_trigger)`
+    })
     host.onReady(() => {
       if (host.background) worker.start((task) => host.every('look for events', options.pollMs, task))
     })

@@ -1,5 +1,15 @@
 import { type Call, type Data, type Host, jsonAnswer, type Operations, ServiceError, serviceError } from 'rowhouse'
-import { at, isUnder, type Json, liftTableRef, notExists, stringifyJson, tableName, type TableRef } from 'rowhouse/plan'
+import {
+  at,
+  isObject,
+  isUnder,
+  type Json,
+  liftTableRef,
+  notExists,
+  stringifyJson,
+  tableName,
+  type TableRef,
+} from 'rowhouse/plan'
 import { without } from './capture.js'
 import { readName } from './definition.js'
 import type { Store } from './store.js'
@@ -18,10 +28,11 @@ interface Parts {
   readonly operations: Operations
   readonly store: Store
   readonly wake: () => void
+  readonly providers: readonly string[]
 }
 
 /** Adds the operations of the JSON query API on triggers and events. */
-export function addOperations(host: Host, { data, operations, store, wake }: Parts): void {
+export function addOperations(host: Host, { data, operations, store, wake, providers }: Parts): void {
   host.operation('create_event_trigger', {
     admin: true,
     undoable: true,
@@ -42,6 +53,12 @@ export function addOperations(host: Host, { data, operations, store, wake }: Par
       const { name: given, table: ref, ...trigger } = args
       const named = readName(given, '$.args.name')
       const table = liftTableRef(ref as Json, '$.args.table')
+      const provider = isObject(trigger.to) ? trigger.to['provider'] : undefined
+      if (typeof provider === 'string' && !providers.includes(provider)) {
+        const names = providers.join(', ') || 'none'
+        const message = `no event provider "${provider}" is configured (configured: ${names})`
+        throw notExists(message, '$.args.to.provider')
+      }
       if (Array.isArray(trigger.payload)) await checkPayload(table, trigger.payload, call)
       await data.alter(call, async (edit) => {
         const all = triggersOf(edit.trackedTables)
@@ -62,6 +79,19 @@ export function addOperations(host: Host, { data, operations, store, wake }: Par
           throw notExists(`query-template "${template.name}" does not exist`, '$.args.to.template.name')
         }
       })
+      await store.resume(named, call.transaction)
+      return jsonAnswer(SUCCESS)
+    },
+  })
+
+  host.operation('resume_event_trigger', {
+    admin: true,
+    undoable: true,
+    args: { type: 'object', properties: { name }, required: ['name'] },
+    async run({ name: given }, call) {
+      if (!(await store.resume(given, call.transaction))) {
+        throw notExists(`event trigger "${given}" is not stopped`, '$.args.name')
+      }
       wake()
       return jsonAnswer(SUCCESS)
     },

@@ -48,4 +48,15 @@ create index svc_event_order on svc_catalog.svc_event (trigger_name, order_key, 
 create index svc_event_ended on svc_catalog.svc_event (state, ended_at) where state <> 'queued';
 `,
   },
+  {
+    id: '002-stopped',
+    sql: `
+-- Triggers whose receiver wants no more events. Their events wait.
+create table svc_catalog.svc_event_stop (
+  trigger_name text primary key,
+  reason text not null,
+  at timestamptz not null default now()
+);
+`,
+  },
 ]

@@ -56,7 +56,8 @@ const TAKEN = `update ${TABLE} e set claims = e.claims + 1, losses = e.losses + 
   returning e.id::text, e.trigger_name as trigger, e.table_schema as schema, e.table_name as table, e.claims, e.losses - 1 as losses,
     e.attempts, extract(epoch from pg_catalog.now() - e.due_at)::float8 as age, case when ${SIZE} <= ${INLINE_BYTES} then ${EVENT} end as event`
 
-const TRIGGERS = `rows from (pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::int4[])) as t(name, free)`
+const TRIGGERS = `(select name, free from rows from (pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::int4[])) as t(name, free)
+  where not exists (select from svc_catalog.svc_event_stop where trigger_name = name)) t`
 
 /** $2 and $3: triggers, and how many events of each; $4: of all. The index svc_event_due serves it. */
 const CLAIM = `with due as (
@@ -203,6 +204,31 @@ export class Store {
       transaction,
     )
     return rows.length > 0
+  }
+
+  /** Keeps the events of a trigger until it is resumed. */
+  async stop(trigger: string, reason: string): Promise<void> {
+    await this.data.query(
+      `insert into svc_catalog.svc_event_stop (trigger_name, reason) values ($1, $2) on conflict do nothing`,
+      [trigger, reason],
+    )
+  }
+
+  /** @returns false if it was not stopped */
+  async resume(trigger: string, transaction?: Transaction): Promise<boolean> {
+    const rows = await this.data.query(
+      `delete from svc_catalog.svc_event_stop where trigger_name = $1 returning 1`,
+      [trigger],
+      transaction,
+    )
+    return rows.length > 0
+  }
+
+  async stopped(): Promise<readonly string[]> {
+    const rows = await this.data.query<{ name: string }>(
+      `select trigger_name as name from svc_catalog.svc_event_stop order by 1 limit 100`,
+    )
+    return rows.map(({ name }) => name)
   }
 
   /** Returns the names of triggers that have queued events. */

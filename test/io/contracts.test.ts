@@ -12,12 +12,14 @@ import postmark from '../../providers/email/postmark.js'
 import resend from '../../providers/email/resend.js'
 import sendgrid from '../../providers/email/sendgrid.js'
 import ses from '../../providers/email/ses.js'
+import webhook from '../../providers/event/webhook.js'
 import http from '../../providers/sms/http.js'
 import twilio from '../../providers/sms/twilio.js'
 import vonage from '../../providers/sms/vonage.js'
 import {
   type ContractCase,
   emailContract,
+  eventContract,
   httpStage,
   smsContract,
   type Stage,
@@ -186,6 +188,17 @@ for (const [name, stage] of Object.entries(EMAIL)) {
 for (const [name, stage] of Object.entries(SMS)) {
   tap.test(`the SMS provider ${name} keeps the contract`, async (t) => keeps(t, smsContract, await stage()))
 }
+
+tap.test('the event provider webhook keeps the contract', async (t) => {
+  const stage = await httpStage(webhook, {
+    config: (url) => ({ url, headers: { authorization: `Bearer ${SECRET}` }, secrets: [`whsec_${'ab'.repeat(20)}`] }),
+    secrets: [SECRET, 'ab'.repeat(20)],
+    read: ({ headers, body }) => ({ id: String(headers['webhook-id']), body }),
+    accepted: () => ({ status: 204 }),
+    refused: { status: 410 },
+  })
+  await keeps(t, eventContract, stage)
+})
 
 /** A stage whose provider does something else than what it should. */
 const instead = async (send: () => Promise<Receipt>): Promise<Stage<SmsSender, TakenSms>> => ({

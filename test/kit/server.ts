@@ -57,7 +57,7 @@ export interface TestOptions {
   /** Whether messages may be sent: by the providers of the configuration. */
   readonly notify?: boolean
   /** Built-in providers beside the usual ones, by kind and name. */
-  readonly providers?: Readonly<Partial<Record<'email' | 'sms' | 'storage', Readonly<Record<string, URL>>>>>
+  readonly providers?: Readonly<Partial<Record<'email' | 'event' | 'sms' | 'storage', Readonly<Record<string, URL>>>>>
   /** Sections of the configuration. */
   readonly config?: Readonly<Record<string, unknown>>
 }
@@ -126,6 +126,7 @@ export async function testServer(
         },
         email: { memory: provider('email/memory'), ...providers?.email },
         sms: { memory: provider('sms/memory'), ...providers?.sms },
+        event: { ...providers?.event },
       },
       ...(files ? { defaults: { storage: 'disk' } } : {}),
     },

@@ -50,7 +50,13 @@ export interface TakenSms {
   readonly to: string
   readonly text: string
 }
+export interface TakenEvent {
+  readonly id: string
+  /** As it was written. */
+  readonly body: string
+}
 interface Taken {
+  event: TakenEvent
   email: TakenMail
   sms: TakenSms
 }

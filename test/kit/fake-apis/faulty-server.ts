@@ -29,7 +29,7 @@ export type Fault =
 export interface FaultyServer {
   readonly url: string
   /** The requests that were read. */
-  readonly asked: readonly Asked[]
+  readonly asked: Asked[]
   fault: Fault | undefined
   /** Nothing listens any more. */
   close(): Promise<void>
