@@ -38,6 +38,10 @@ async function loadSample(host: Host<'data' | 'operations', 'filestore'>): Promi
     const drawn = await storePictures(host, inner)
     if (!drawn) await data.query('update product set picture = null', [], inner.transaction)
     await run('replace_metadata', metadata(drawn))
+    for (const type of ['set_table_live', 'set_table_history'] as const) {
+      if (operations.get(type))
+        await run(type, { table: 'orders', ...(type === 'set_table_live' ? { live: true } : {}) })
+    }
     return true
   })
   if (loaded) log.info({ ms: Math.round(performance.now() - start) }, 'the sample shop is loaded')

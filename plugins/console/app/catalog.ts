@@ -54,6 +54,8 @@ export interface Table {
   readonly relationships: readonly Relationship[]
   readonly actions: Readonly<Record<'select' | 'insert' | 'update' | 'delete' | 'upsert', boolean>>
   readonly aggregations: boolean
+  /** What plugins note of its changes: `live`, `history` and others. */
+  readonly captures?: readonly string[]
   readonly limit: number | null
 }
 

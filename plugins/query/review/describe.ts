@@ -120,6 +120,7 @@ function describeNames(names: Names, role: string, comments: Comments = new Map(
       aggregations: names.mayAggregate(table),
       limit: permissionsOf(table, role)?.select?.limit ?? null,
       version: versionOf(table, names),
+      captures: table.captures,
     }
   }
 

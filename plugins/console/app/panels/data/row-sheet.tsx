@@ -6,6 +6,7 @@ import { isAdmin } from '../../session.js'
 import { timeText } from '../../time.js'
 import { Problem } from '../../ui/problem.js'
 import { type Editing } from './cell-editor.js'
+import { hasHistory, RowHistory } from './row-history.js'
 import { Sheet } from './sheet.js'
 import { addressOf, keyColumns, ownColumns, related, whereOf, whyAddress } from './view.js'
 import { isEditable } from './writes.js'
@@ -17,6 +18,7 @@ export function RowSheet({
   index,
   onEdit,
   onDelete,
+  onChanged,
   close,
 }: {
   readonly table: Table
@@ -24,6 +26,8 @@ export function RowSheet({
   readonly index: number
   readonly onEdit: (editing: Editing) => void
   readonly onDelete: () => void
+  /** The row is another one now, or gone. */
+  readonly onChanged: () => void
   readonly close: () => void
 }) {
   const { full, counts, failure } = useFullRow(table, row)
@@ -70,6 +74,7 @@ export function RowSheet({
         </p>
       )}
       <RelatedRows table={table} row={full ?? row} counts={counts} />
+      {full && hasHistory(table) && <RowHistory table={table} row={full} onUndone={onChanged} />}
       {table.actions.delete && (
         <p>
           <button type="button" class="danger" onClick={onDelete}>

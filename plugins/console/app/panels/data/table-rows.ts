@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { query } from '../../api.js'
+import { follow } from '../../live.js'
 import type { Table } from '../../catalog.js'
 import type { JsonObject } from '../../json.js'
 import type { GridRow } from '../../ui/grid.js'
@@ -13,6 +14,8 @@ interface Page {
 }
 
 const PAGE = 500
+/** Rows that are shown live. */
+export const LIVE_ROWS = PAGE
 /** Rows that are read before they come into view. */
 const AHEAD = 2000
 /** Rows that are kept. Others are read again when they come into view. */
@@ -34,6 +37,10 @@ export class TableRows {
   readonly #pages: Page[] = []
   #seen = { first: 0, last: 0 }
   #reading: AbortController | undefined
+  #isFollowing = false
+  #isHeld = false
+  /** The newest rows, which came while those of before were held. */
+  #newest: readonly JsonObject[] | undefined
 
   constructor(table: Table, view: View) {
     this.#table = table
@@ -43,12 +50,42 @@ export class TableRows {
   /** Reads what belongs to these rows. */
   readonly see = (first: number, last: number): void => {
     this.#seen = { first, last }
-    if (!this.#reading && this.failure.peek() === undefined) void this.#read()
+    if (!this.#isFollowing && !this.#reading && this.failure.peek() === undefined) void this.#read()
+  }
+
+  /** Shows the first rows as they are in the database, from now on. */
+  follow(): void {
+    this.#isFollowing = true
+    this.#reading?.abort()
+    this.waiting.value = undefined
+    const reading = (this.#reading = new AbortController())
+    const args = { ...selectArgs(this.#table, this.#view), limit: Math.min(PAGE, this.#table.limit ?? PAGE) }
+    const tell = (rows: readonly JsonObject[]): void => {
+      this.#newest = rows
+      this.#showNewest()
+    }
+    follow<readonly JsonObject[]>('select', args, tell, reading.signal).catch((error: unknown) => {
+      if (!reading.signal.aborted) this.failure.value = error
+    })
+  }
+
+  /** Keeps the rows as they are while something depends on their places. */
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld
+    this.#showNewest()
+  }
+
+  #showNewest(): void {
+    if (this.#isHeld || !this.#newest) return
+    this.rows.value = this.#newest.map((row) => this.#flat(row))
+    this.isComplete.value = true
+    this.#newest = undefined
   }
 
   retry(): void {
     this.failure.value = undefined
-    void this.#read()
+    if (this.#isFollowing) this.follow()
+    else void this.#read()
   }
 
   stop(): void {

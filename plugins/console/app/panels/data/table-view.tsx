@@ -18,7 +18,7 @@ import { InsertSheet } from './insert-sheet.js'
 import { RequestSheet } from './request-sheet.js'
 import { RowSheet } from './row-sheet.js'
 import type { Size } from './sizes.js'
-import { MOST_ROWS, TableRows } from './table-rows.js'
+import { LIVE_ROWS, MOST_ROWS, TableRows } from './table-rows.js'
 import { addressOf, keyColumns, readView, rowIn, type View, whyAddress } from './view.js'
 import { isEditable, mostDeleted } from './writes.js'
 
@@ -88,7 +88,8 @@ function Rows({
   readonly onView: (view: View) => void
 }) {
   const [generation, setGeneration] = useState(0)
-  const source = useMemo(() => new TableRows(table, view), [table, view, generation])
+  const [isLive, setLive] = useState(false)
+  const source = useMemo(() => new TableRows(table, view), [table, view, generation, isLive])
   const [beside, setBeside] = useState<Beside>()
   const [over, setOver] = useState<Over>()
   const [editing, setEditing] = useState<Editing>()
@@ -101,9 +102,12 @@ function Rows({
     setChosen(undefined)
     setBeside((now) => (now?.kind === 'row' ? undefined : now))
     grid.current?.querySelector('[role="grid"]')?.scrollTo({ top: 0 })
-    source.see(0, 50)
+    if (isLive) source.follow()
+    else source.see(0, 50)
     return () => source.close()
   }, [source])
+
+  useEffect(() => source.hold(beside?.kind === 'row' || over !== undefined || editing !== undefined))
 
   const rows = source.rows.value
   const failure = source.failure.value
@@ -113,7 +117,8 @@ function Rows({
   if (isRead) before.current = { view, rows }
   // Until the rows are read again, those of the last time stay.
   const old = !isRead && before.current?.view === view ? before.current.rows : undefined
-  const canMark = table.actions.delete && keyColumns(table).length > 0
+  // Marked rows are known by their places.
+  const canMark = table.actions.delete && keyColumns(table).length > 0 && !isLive
   const focusGrid = () => grid.current?.querySelector<HTMLElement>('[role="grid"]')?.focus()
   const stopEditing = useCallback(() => {
     setEditing(undefined)
@@ -205,6 +210,16 @@ function Rows({
             >
               Request
             </button>
+            {table.captures?.includes('live') && (
+              <button
+                type="button"
+                aria-pressed={isLive}
+                title="Show changes as they happen"
+                onClick={() => setLive(!isLive)}
+              >
+                Live
+              </button>
+            )}
             <button
               type="button"
               aria-label="Read the rows again"
@@ -249,6 +264,9 @@ function Rows({
             onDetails={open}
           />
         )}
+        {isLive && rows.length >= LIVE_ROWS && (
+          <p class="body soft">Live shows the first {LIVE_ROWS} rows. Filter them to see others.</p>
+        )}
         {rows.length >= MOST_ROWS && (
           <p class="body soft">These are the first {MOST_ROWS.toLocaleString('en')} rows. Filter them to see others.</p>
         )}
@@ -264,6 +282,7 @@ function Rows({
             setMarked(NO_ROWS)
             setOver('delete')
           }}
+          onChanged={() => setGeneration((n) => n + 1)}
           close={() => setBeside(undefined)}
         />
       )}
