@@ -17,6 +17,7 @@ export const GRAPHQL_TYPES: ReadonlySet<string> = new Set([
   'mutation_root',
   'subscription_root',
   'order_by',
+  'cursor_ordering',
 ])
 
 /** The root fields that GraphQL can give a table: the permission that each needs, and its name for a table `t`. */

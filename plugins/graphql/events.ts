@@ -1,4 +1,4 @@
-import type { Answer, Exchange, ServiceError } from 'rowhouse'
+import type { Answer, Exchange } from 'rowhouse'
 import type { LiveService, Say } from 'rowhouse/plugins/live'
 import { textOf } from './execute.js'
 import type { Dialect } from './plan/names.js'
@@ -21,7 +21,7 @@ export function eventsFor(
     const service = find()
     if (!live || !service) return once(outcome)
     try {
-      return await service.open(ctx, live.read, saying(live.errorText))
+      return await service.open(ctx, () => live.read.lift(), saying(live))
     } catch (error) {
       return once(failed(ctx, error, dialect, '$'))
     }
@@ -30,11 +30,13 @@ export function eventsFor(
 
 /** Without `complete` at the end, a client connects again: with new credentials, or to another server. */
 const saying =
-  (errorText: (error: ServiceError) => string): Say =>
+  ({ read, errorText }: NonNullable<Outcome['live']>): Say =>
   (told) => {
     switch (told.kind) {
-      case 'answer':
-        return { event: 'next', data: `{"data":${told.json}}` }
+      case 'answer': {
+        const taken = read.take(told.json)
+        return taken && { event: 'next', data: `{"data":${taken.data}}`, again: taken.goesOn || undefined }
+      }
       case 'error':
         return { event: 'next', data: errorText(told.error) }
       case 'end':

@@ -7,9 +7,8 @@ import {
   relatedBy,
   type Request,
   type RowStream,
-  ServiceError,
+  type ServiceError,
   serviceError,
-  timed,
 } from 'rowhouse'
 import {
   at,
@@ -24,53 +23,29 @@ import {
   type Table,
   tableKey,
 } from 'rowhouse/plan'
-import type { Lifted } from 'rowhouse/plugins/live'
+import { type LiveRead, liveRead } from './live-read.js'
 import { nestedRows } from './nested.js'
-import type { Limits } from './plan/document.js'
 import type { GraphqlShape } from './plan/index.js'
-import { type InputTypes, invalid, isGiven, isOption, jsonOf, keysIn, liftVariables } from './plan/input.js'
-import type { Dialect } from './plan/names.js'
-import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './plan/prepare.js'
+import { type InputTypes, invalid, isGiven, isOption, jsonOf } from './plan/input.js'
+import type { MutationRoot, PrepareShape, Template } from './plan/prepare.js'
+import {
+  atSelectionSet,
+  type ExecuteOptions,
+  type GraphqlRequest,
+  type LiftedRequest,
+  liftRequest,
+  PLANNER,
+  prepare,
+  withPath,
+} from './prepared.js'
 
 const unzip = promisify(gunzip)
 
-export const PLANNER = 'graphql'
 /** Building the whole schema of a large database can take seconds. */
 export const PATIENT = { patient: true }
 
-export interface GraphqlRequest {
-  readonly text: string
-  readonly operationName?: string
-  readonly variables: JsonObject
-}
-export interface ExecuteOptions {
-  readonly dialect: Dialect
-  readonly limits: Limits
-  readonly introspection: boolean
-  /** Whether bigint and numeric are returned as strings. */
-  readonly digitsAsText: boolean
-  /** Whether long lists are streamed. */
-  readonly streams: boolean
-  /** Whether there are live queries. */
-  readonly subscriptions?: true | undefined
-}
-
-/** Returns the read of a subscription: again after a change of the metadata, which may change what the document means. */
-export type LiveRead = () => Promise<Lifted>
-
 /** JSON text of `data`, in chunks if it is long. */
 export type DataText = string | Pick<RowStream, 'chunks' | 'sent' | 'cutOff'>
-
-/** 400: the document has one or more errors. */
-export class InvalidDocument extends ServiceError {
-  readonly failures: readonly Failure[]
-
-  constructor(failures: readonly Failure[]) {
-    const [{ code, message, path }] = failures as [Failure]
-    super(400, code, message, path)
-    this.failures = failures
-  }
-}
 
 /**
  * Runs a request. A query is one statement. A mutation is one transaction, which runs its fields in order.
@@ -89,7 +64,7 @@ export async function executeGraphql(
     throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
   }
   call.name = request.operationName
-  if (prepared.operation === 'subscription') return async () => liftLive(data, request, options, call)
+  if (prepared.operation === 'subscription') return liveRead(data, request, options, call)
   const lifted = liftRequest(prepared, request, options, call)
   if (prepared.operation === 'mutation') {
     const mutation = { ...lifted, variables: variableValues(prepared.inputs, request) }
@@ -103,12 +78,6 @@ export async function executeGraphql(
   const pieces = await introspect(data, request, prepared.inputs, options, call)
   if (!prepared.reads && pieces.length > 1) return { chunks: unzipped(pieces) }
   return mergeObjects([text, await textOf({ chunks: unzipped(pieces) })])
-}
-
-async function liftLive(data: Data, request: GraphqlRequest, options: ExecuteOptions, call: Call): Promise<Lifted> {
-  const prepared = await prepare(data, request, options, call)
-  const read = { planner: PLANNER, ...liftRequest(prepared, request, options, call) }
-  return { request: read, watched: await withPath(data.watch(read, call), atSelectionSet) }
 }
 
 /**
@@ -189,57 +158,6 @@ function afterFirst(
   return { [Symbol.asyncIterator]: () => ({ next, return: end }) }
 }
 
-async function prepare(
-  data: Data,
-  { text, operationName, variables }: GraphqlRequest,
-  { dialect, limits, subscriptions }: ExecuteOptions,
-  call: Call,
-) {
-  const { maxTokens, maxDepth, maxRootFields, maxAliases } = limits
-  const shape: PrepareShape = {
-    kind: 'document',
-    dialect,
-    text,
-    operationName,
-    keys: [...keysIn(variables)].sort(),
-    limits: { maxTokens, maxDepth, maxRootFields, maxAliases },
-    subscriptions,
-  }
-  const prepared = await data.prepare<Prepared>(PLANNER, shape, call)
-  if ('failed' in prepared) throw new InvalidDocument(prepared.failed)
-  return prepared
-}
-
-function liftRequest(
-  { inputs }: Pick<Extract<Prepared, { inputs: unknown }>, 'inputs'>,
-  request: GraphqlRequest,
-  { dialect, digitsAsText }: ExecuteOptions,
-  call: Call,
-): Pick<Mutation, 'shape' | 'values'> {
-  if (dialect === 'alpha') refuseUndeclared(inputs, request.variables)
-  const { shape: variables, values } = timed(call.timing, 'lift', () => liftVariables(inputs, request.variables))
-  const { text, operationName } = request
-  return { shape: { dialect, text, operationName, variables, digitsAsText: digitsAsText || undefined }, values }
-}
-
-/** Replaces the path of an error about a whole statement, which is `$.args` as in the JSON query API. */
-async function withPath<T>(running: Promise<T>, replace: (error: ServiceError) => ServiceError): Promise<T> {
-  try {
-    return await running
-  } catch (error) {
-    throw error instanceof ServiceError && isWhole(error) ? replace(error) : error
-  }
-}
-export const isWhole = ({ path }: ServiceError): boolean => /^\$\.args\b/.test(path)
-export const atSelectionSet = (error: ServiceError): ServiceError => error.moved('$.selectionSet')
-
-/** Without this, a condition on a variable with a mistyped name would match all rows. */
-function refuseUndeclared({ variables }: InputTypes, given: JsonObject): void {
-  const declared = new Set(variables.map(({ name }) => name))
-  const others = Object.keys(given).filter((name) => !declared.has(name))
-  if (others.length > 0) throw invalid(`unexpected variables in variableValues: ${others.join(', ')}`, '$.variables')
-}
-
 /** @returns JSON text in compressed pieces, as `introspectionText` returns them */
 async function introspect(
   data: Data,
@@ -290,10 +208,7 @@ function mergeObjects(objects: readonly string[]): string {
     .join(',')}}`
 }
 
-interface Mutation {
-  readonly shape: GraphqlShape
-  /** By slot. */
-  readonly values: readonly Json[]
+interface Mutation extends LiftedRequest {
   /** Of the document, by name. */
   readonly variables: JsonObject
 }

@@ -1,7 +1,7 @@
 import { definePlugin } from 'rowhouse'
 import { config } from './config.js'
-import { PLANNER } from './execute.js'
 import { graphqlRoutes } from './http.js'
+import { PLANNER } from './prepared.js'
 
 /** Serves GraphQL in two dialects, `/v1alpha1/graphql` and `/v1/graphql`, and the latter for Relay. */
 export default definePlugin({

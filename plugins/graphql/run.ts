@@ -13,21 +13,13 @@ import {
 } from 'rowhouse'
 import { at, isObject, type Json, type JsonObject, parseFailed } from 'rowhouse/plan'
 import type { GraphqlConfig } from './config.js'
-import {
-  atSelectionSet,
-  type DataText,
-  type ExecuteOptions,
-  executeGraphql,
-  explainGraphql,
-  type GraphqlRequest,
-  InvalidDocument,
-  isWhole,
-  type LiveRead,
-} from './execute.js'
+import { type DataText, executeGraphql, explainGraphql } from './execute.js'
+import type { LiveRead } from './live-read.js'
 import { type FoundDocument, persistedDocuments } from './persisted.js'
 import { isGiven } from './plan/input.js'
 import type { Dialect } from './plan/names.js'
 import type { Failure } from './plan/prepare.js'
+import { atSelectionSet, type ExecuteOptions, type GraphqlRequest, InvalidDocument, isWhole } from './prepared.js'
 
 /** Overrides the setting `digitsAsText` for one request. */
 const DIGITS_AS_TEXT = 'x-service-digits-as-text'
@@ -94,7 +86,7 @@ export function createRun(data: Data, config: GraphqlConfig, isLive: () => boole
       if (explain) return { status: 200, body: await explainGraphql(data, request, options, call, analyze) }
       const result = await executeGraphql(data, request, options, call, readOnly)
       documents.register(found, session)
-      if (typeof result === 'function') {
+      if (typeof result === 'object' && 'lift' in result) {
         if (!subscribes) throw notAsEvents()
         const errorText = (error: ServiceError) =>
           errorBody(isWhole(error) ? atSelectionSet(error) : error, dialect, session, path)

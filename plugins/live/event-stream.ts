@@ -12,6 +12,7 @@ export class EventStream extends Readable {
   /** Events that wait, by name. */
   private waiting: Map<string, Buffer> | undefined
   private isBehind = false
+  private readonly wait: (() => void)[] = []
   /** Since when it has been behind, in milliseconds of `performance.now()`. */
   behindSince = Infinity
 
@@ -24,6 +25,11 @@ export class EventStream extends Readable {
     if (this.readableEnded || this.destroyed) return
     if (this.isBehind) (this.waiting ??= new Map()).set(name, event)
     else this.pushed(event)
+  }
+
+  /** Waits until the client is not behind. */
+  async isTaken(): Promise<void> {
+    if (this.isBehind) await new Promise<void>((resolve) => void this.wait.push(resolve))
   }
 
   /** Sends a comment, which keeps proxies from closing the connection. */
@@ -43,6 +49,7 @@ export class EventStream extends Readable {
   override _read(): void {
     this.isBehind = false
     this.behindSince = Infinity
+    for (const resolve of this.wait.splice(0)) resolve()
     const { waiting } = this
     if (!waiting) return
     this.waiting = undefined

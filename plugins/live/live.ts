@@ -41,8 +41,12 @@ export interface Lifted {
 export interface LiveListener {
   /** Hash of the answer that it has already. */
   readonly known?: string | undefined
-  /** Gets the answer, and again whenever it is another one; or why there is none, after which answers may follow. */
-  tell(told: Told): void
+  /**
+   * Gets the answer, and again whenever it is another one; or why there is none, after which answers may follow.
+   * @returns a promise if the query now means something else: when it is fulfilled, the query is lifted again. Until then nothing
+   *   is told
+   */
+  tell(told: Told): Promise<void> | void
   /** Called once when it is over, unless `close` was called before. After `changed`, the last that was told is the error. */
   end(code: End): void
 }
@@ -67,7 +71,8 @@ interface Subscribed {
   readonly closesAt: number
   readonly release: () => void
   listener: Listener
-  group: Group
+  /** Absent while it is being lifted again. */
+  group: Group | undefined
   hash: string
   isClosed: boolean
 }
@@ -118,7 +123,7 @@ export class Live {
       const subscribed = { query, call, to, closesAt, release, ...state } as Subscribed
       this.subscribed.add(subscribed)
       this.join(subscribed, request, watched)
-      return { isPolled: subscribed.group.isPolled, close: () => this.drop(subscribed) }
+      return { isPolled: subscribed.group?.isPolled === true, close: () => this.drop(subscribed) }
     } catch (error) {
       release()
       throw error
@@ -153,9 +158,14 @@ export class Live {
     }
   }
 
+  /** Lifts a query for the present metadata, and finds what its views read. */
   private async resolve(query: LiveQuery, call: Call): Promise<Lifted> {
-    const { request, watched } = await this.lift(query, call)
-    return { request, watched: await this.views.resolve(watched) }
+    for (;;) {
+      const { catalog } = this.data
+      const { request, watched } = await this.lift(query, call)
+      const resolved = { request, watched: await this.views.resolve(watched) }
+      if (catalog === this.data.catalog) return resolved
+    }
   }
 
   private async lift(query: LiveQuery, call: Call): Promise<Lifted> {
@@ -183,7 +193,23 @@ export class Live {
     const hash = told.kind === 'answer' ? told.hash : ''
     if (subscribed.isClosed || (told.kind === 'answer' && hash === subscribed.hash)) return
     subscribed.hash = hash
-    subscribed.to.tell(told)
+    const ready = subscribed.to.tell(told)
+    if (ready) void this.again(subscribed, ready)
+  }
+
+  /** Lifts a query again when its listener is ready. */
+  private async again(subscribed: Subscribed, ready: Promise<void>): Promise<void> {
+    // The group may be telling all its listeners.
+    await Promise.resolve()
+    this.leave(subscribed)
+    await ready
+    while (!subscribed.isClosed) {
+      try {
+        return await this.liftAgain(subscribed)
+      } catch {
+        await pause(PAUSE_MS)
+      }
+    }
   }
 
   private finish(subscribed: Subscribed, code: End): void {
@@ -196,8 +222,13 @@ export class Live {
     if (subscribed.isClosed) return
     subscribed.isClosed = true
     this.subscribed.delete(subscribed)
-    this.groups.leave(subscribed.listener, subscribed.group)
+    this.leave(subscribed)
     subscribed.release()
+  }
+
+  private leave(subscribed: Subscribed): void {
+    if (subscribed.group) this.groups.leave(subscribed.listener, subscribed.group)
+    subscribed.group = undefined
   }
 
   /** Starts to look for changes, unless it does already. */
@@ -241,19 +272,22 @@ export class Live {
   /** After a change of the metadata, queries may mean something else, or be refused. */
   private async watchAgain(): Promise<void> {
     const { catalog } = this.data
-    for (const each of this.subscribed) {
-      try {
-        const { request, watched } = await this.resolve(each.query, each.call)
-        if (each.isClosed) continue
-        this.groups.leave(each.listener, each.group)
-        this.join(each, request, watched)
-      } catch (error) {
-        if (!(error instanceof ServiceError) || error.status >= 500) throw error
-        this.tell(each, { kind: 'error', error })
-        this.finish(each, 'changed')
-      }
-    }
+    for (const each of this.subscribed) if (each.group) await this.liftAgain(each)
     this.catalog = catalog
+  }
+
+  /** @throws Error if it has to be tried again */
+  private async liftAgain(subscribed: Subscribed): Promise<void> {
+    try {
+      const { request, watched } = await this.resolve(subscribed.query, subscribed.call)
+      if (subscribed.isClosed) return
+      this.leave(subscribed)
+      this.join(subscribed, request, watched)
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.status >= 500 || error.status === 429) throw error
+      this.tell(subscribed, { kind: 'error', error })
+      this.finish(subscribed, 'changed')
+    }
   }
 }
 

@@ -7,11 +7,12 @@ import type { End, Live, LiveOptions, LiveQuery, Subscription } from './live.js'
 /**
  * How a stream says what a live query told, or why it is over. Absent: it says nothing.
  * @param name of the query in its stream; may be empty
+ * @returns `again` if the query then means something else: it is lifted again when the client has read so far
  */
 export type Say = (
   told: Told | { readonly kind: 'end'; readonly code: End },
   name: string,
-) => { readonly event: string; readonly data: string } | undefined
+) => { readonly event: string; readonly data: string; readonly again?: true | undefined } | undefined
 
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/
 const MAX_NAMES = 32
@@ -47,11 +48,14 @@ export class Streams {
       for (const each of opened.values()) each.close()
       opened.clear()
     }
-    const tell = (told: Told, name: string): void => {
+    const tell = (told: Told, name: string): Promise<void> | void => {
       hashes.set(name, told.kind === 'answer' ? told.hash : '')
       const said = saying(told, name)
+      if (!said) return
+      const { event, data, again } = said
       const id = [...hashes].map(([each, hash]) => `${each}:${hash}`).join(' ')
-      if (said) body.send(name, eventOf(said.event, id, said.data))
+      body.send(name, eventOf(event, again ? undefined : id, data))
+      if (again) return body.isTaken()
     }
     const end = (code: End): void => {
       close()

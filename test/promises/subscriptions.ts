@@ -3,6 +3,7 @@ import { type EventClient, openEvents } from '../kit/events.js'
 import { fails, invalid, modern as ask } from '../kit/graphql-steps.js'
 import { area, type Case, like, type Step } from '../kit/promises.js'
 import { type As, type TestServer, testServer } from '../kit/server.js'
+import { connect } from '../kit/socket.js'
 
 /** What subscriptions promise over server-sent events. */
 const PROMISES = {
@@ -19,6 +20,13 @@ const PROMISES = {
   'events.lost-right': 'who loses the right gets the error, and complete',
   'events.limit': 'a caller has at most maxQueriesPerCaller subscriptions; others are a 429',
   'events.batch': 'a batch is not answered with events',
+  'stream.schema': 'subscription_root has a stream of each table, with a cursor',
+  'stream.batches': 'a stream sends each row once, in batches in the order of the cursor, and then those that are new',
+  'stream.order': 'downwards too, with a condition, and from a value or from null',
+  'stream.values': 'values of a cursor keep all their digits',
+  'stream.roles': 'a role gets the rows that it may read, and no cursor of a column that it may not read',
+  'stream.slow': 'a client that reads slowly misses no batch',
+  'stream.wrong': 'a stream has one cursor of one column',
   'refuse.plain': 'without Accept: text/event-stream, a subscription is a 406 that says what to do',
   'refuse.roots': 'a subscription has exactly one root field, without conditions',
   'refuse.alpha': 'the older dialect has no subscriptions',
@@ -27,6 +35,10 @@ const PROMISES = {
 const SQL = `
 create table author (id int primary key, name text, tenant text);
 create table post (id int primary key, author_id int references author on delete cascade, title text, n int);
+create table exact (id int primary key, big bigint, num numeric, at timestamptz, text text);
+insert into exact values (1, 9007199254740993, 1.00000000000000000001, '2026-01-01T00:00:00.000001Z', 'a'),
+  (2, 9007199254740994, 1.00000000000000000002, '2026-01-01T00:00:00.000002Z', 'b'),
+  (3, 9007199254740995, 1.00000000000000000003, '2026-01-01T00:00:00.000003Z', 'c');
 insert into author values (1, 'Ana', 'a'), (2, 'Ben', 'b');
 insert into post values (1, 1, 'one', 10), (2, 2, 'two', 1);`
 
@@ -69,7 +81,7 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
       '{ __schema { subscriptionType { name } } }',
       like({ data: { __schema: { subscriptionType: { name: 'subscription_root' } } } }),
     ),
-    roots('subscription_root', named('post', 'post_by_pk'), A),
+    roots('subscription_root', named('post', 'post_by_pk', 'post_stream'), A),
     ask('{ __schema { subscriptionType { name } } }', like({ data: { __schema: { subscriptionType: null } } }), {
       as: { role: 'nobody' },
     }),
@@ -215,6 +227,107 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     await isComplete(t, client)
     t.match(client.last('next'), { errors: [{ message: /batch/ }] })
   },
+  'stream.schema': [
+    ask(
+      '{ __type(name: "post_stream_cursor_value_input") { inputFields { name } } }',
+      like({ data: { __type: { inputFields: [{ name: 'id' }, { name: 'title' }] } } }),
+      { as: A },
+    ),
+  ],
+  'stream.batches': async (t, server) => {
+    const client = await subscribe(
+      server,
+      'subscription { post_stream(batch_size: 2, cursor: {initial_value: {id: 0}}) { title } }',
+    )
+    const batches = () => client.events.map(({ data }) => (data as Batch).data.post_stream.map(({ title }) => title))
+    await client.has(t, 'next', stream({ title: 'one' }, { title: 'two' }), 'the first batch')
+    await server.sql(`insert into post select id, 1, id::text, 1 from generate_series(10, 14) id`)
+    await client.has(t, 'next', stream({ title: '14' }), 'new rows')
+    t.same(batches(), [['one', 'two'], ['10', '11'], ['12', '13'], ['14']])
+    await server.sql(`update post set title = 'x' where id = 10; delete from post where id = 12`)
+    await server.sql(`insert into post values (15, 1, '15', 1)`)
+    await client.has(t, 'next', stream({ title: '15' }), 'changes of rows before it send nothing')
+    t.equal(client.count('next'), 5)
+    client.close()
+    await server.sql('delete from post where id >= 10')
+  },
+  'stream.order': async (t, server) => {
+    const stream = (cursor: object, where: object = {}) =>
+      subscribe(
+        server,
+        'subscription ($cursor: [post_stream_cursor_input]!, $where: post_bool_exp) { post_stream(batch_size: 1, cursor: $cursor, where: $where) { id } }',
+        { variables: { cursor, where } },
+      )
+    const all: [object, object, number[]][] = [
+      [[{ initial_value: { id: 2 }, ordering: 'DESC' }], {}, [1]],
+      [{ initial_value: { id: null }, ordering: 'DESC' }, {}, [2, 1]],
+      [{ initial_value: { title: null } }, {}, [1, 2]],
+      [{ initial_value: { id: 0 } }, { title: { _eq: 'two' } }, [2]],
+      [{ initial_value: { id: 1 } }, {}, [2]],
+    ]
+    for (const [cursor, where, ids] of all) {
+      const client = await stream(cursor, where)
+      await client.has(t, 'next', { data: { post_stream: [{ id: ids.at(-1) }] } }, JSON.stringify(cursor))
+      await rest(200)
+      t.same(
+        client.events.map(({ data }) => (data as Batch).data.post_stream[0]?.id),
+        ids,
+      )
+      client.close()
+    }
+  },
+  'stream.values': async (t, server) => {
+    for (const column of ['big', 'num', 'at', 'text']) {
+      const document = `subscription { exact_stream(batch_size: 1, cursor: {initial_value: {${column}: null}}) { id } }`
+      const client = await subscribe(server, document)
+      await client.has(t, 'next', { data: { exact_stream: [{ id: 3 }] } }, column)
+      await rest(200)
+      t.equal(client.count('next'), 3, 'each once')
+      client.close()
+    }
+  },
+  'stream.roles': async (t, server) => {
+    const document = 'subscription { post_stream(batch_size: 5, cursor: {initial_value: {id: 0}}) { title } }'
+    const client = await subscribe(server, document, { as: B })
+    await client.has(t, 'next', stream({ title: 'two' }), 'of b')
+    await server.sql(`insert into post values (3, 1, 'three', 1), (4, 2, 'four', 1)`)
+    await client.has(t, 'next', stream({ title: 'four' }), 'new ones')
+    client.close()
+    await server.sql('delete from post where id > 2')
+    const hidden = await subscribe(server, document.replace('{id: 0}', '{n: 0}'), { as: B })
+    await isComplete(t, hidden)
+    t.match(hidden.last('next'), { errors: [{ message: /"n" is not defined/ }] })
+  },
+  'stream.slow': async (t, server) => {
+    await server.sql(`insert into exact select id, id, id, now(), repeat('x', 400000) from generate_series(10, 49) id`)
+    const document = 'subscription { exact_stream(batch_size: 1, cursor: {initial_value: {id: 9}}) { id text } }'
+    const client = await connect(server)
+    client.send({ id: '1', type: 'subscribe', payload: { query: document } })
+    await client.find('next', '1')
+    client.socket.pause()
+    await rest(1000)
+    client.socket.resume()
+    for (let tries = 0; tries < 300 && client.count('1') < 40; tries++) await rest(20)
+    t.same(
+      client.messages.slice(1).map(({ payload }) => payload.data.exact_stream[0].id),
+      [...Array(40).keys()].map((i) => i + 10),
+    )
+    client.close()
+    await server.sql('delete from exact where id > 9')
+  },
+  'stream.wrong': async (t, server) => {
+    const wrong = [
+      '[]',
+      '{initial_value: {}}',
+      '{initial_value: {id: 1, title: "a"}}',
+      '[{initial_value: {id: 1}}, {initial_value: {id: 2}}]',
+    ]
+    for (const cursor of wrong) {
+      const client = await subscribe(server, `subscription { post_stream(batch_size: 1, cursor: ${cursor}) { id } }`)
+      await isComplete(t, client, cursor)
+      t.match(client.last('next'), { errors: [{ message: /expecting one/, extensions: { path: /cursor/ } }] })
+    }
+  },
   'refuse.plain': [
     ask(POSTS, fails('not-acceptable', /Accept: text\/event-stream/, '$.query', 406)),
     { path: `/v1/graphql?query=${encodeURIComponent(POSTS)}`, method: 'GET', expected: { status: 406 } },
@@ -238,6 +351,11 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
 }
 
+interface Batch {
+  readonly data: { readonly post_stream: readonly { readonly id?: number; readonly title?: string }[] }
+}
+const stream = (...post_stream: readonly object[]) => ({ data: { post_stream } })
+
 const PERMISSION = {
   table: 'post',
   role: 'user',
@@ -255,8 +373,8 @@ async function start(t: Test) {
   await server.sql(SQL)
   await server.sql('create view quotient as select id, 10 / n as q from post')
   await server.must('bulk', [
-    ...['author', 'post', 'quotient'].map((args) => ({ type: 'track_table', args })),
-    ...['author', 'post'].map((table) => ({ type: 'set_table_live', args: { table, live: true } })),
+    ...['author', 'post', 'quotient', 'exact'].map((args) => ({ type: 'track_table', args })),
+    ...['author', 'post', 'exact'].map((table) => ({ type: 'set_table_live', args: { table, live: true } })),
     {
       type: 'create_object_relationship',
       args: { table: 'post', name: 'author', using: { foreign_key_constraint_on: 'author_id' } },

@@ -179,6 +179,33 @@ export class Arguments {
     return { where, orderBy, distinctOn: distinctOn.length > 0 ? distinctOn : undefined, limit, offset }
   }
 
+  /**
+   * Plans the arguments of a stream.
+   * @param after slot of the value of the cursor that continues it
+   */
+  stream(args: Args, table: Table, path: string, after: number | undefined): Rows & { readonly column: Column } {
+    const here = `${path}.args.cursor`
+    const [cursor, ...others] = this.elements(args['cursor'], here)
+    if (!cursor || others.length > 0) throw invalid('expecting one cursor', here)
+    const { initial_value: initial, ordering } = withWords(objectOf(cursor, here))
+    const [[name, from] = [], ...more] = Object.entries(fieldsOf(initial))
+    if (name === undefined || !from || more.length > 0) throw invalid('expecting one column', `${here}.initial_value`)
+    const valuePath = at(`${here}.initial_value`, name)
+    const column = this.names.column(table, name, 'select', valuePath)
+    const { name: by, type } = column
+    const isDown = ordering?.kind === 'enum' && ordering.name === 'DESC'
+    const input: Input = after === undefined ? from : { kind: 'slot', slot: after }
+    const beyond: BoolExp = isAbsent(input)
+      ? { kind: 'not', of: { kind: 'null', column: by } }
+      : { kind: 'compare', column: by, op: isDown ? 'lt' : 'gt', to: this.operand(input, type, valuePath) }
+    return {
+      column,
+      where: and([this.where(args['where'], table, `${path}.args.where`), beyond]),
+      orderBy: [{ by: { kind: 'column', column: by }, direction: isDown ? 'desc' : 'asc' }],
+      limit: this.count(args['batch_size'], `${path}.args.${this.word('batch_size')}`),
+    }
+  }
+
   /** Plans the arguments of a connection. */
   page(args: Args, table: Table, path: string): Page {
     const given = (name: string) => (isAbsent(args[name]) ? undefined : args[name])

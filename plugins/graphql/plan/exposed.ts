@@ -16,8 +16,18 @@ import {
   type TableRef,
   upperFirst,
 } from 'rowhouse/plan'
-import { connectionName, type Dialect, isCamel, NUMERIC_FUNCTIONS, scalarName, takesNames, typeEnd } from './names.js'
-import { CONNECTION_ACTION, isNode, NODE, offeredRoots, ROOT_ACTIONS, type RootField } from './roots.js'
+import {
+  connectionName,
+  type Dialect,
+  isCamel,
+  isCursor,
+  NUMERIC_FUNCTIONS,
+  scalarName,
+  streamName,
+  takesNames,
+  typeEnd,
+} from './names.js'
+import { CONNECTION_ACTION, isNode, NODE, offeredRoots, ROOT_ACTIONS, type RootField, STREAM_ACTION } from './roots.js'
 
 /** The tables that a role sees in a dialect, with their names in that dialect. */
 export interface Exposed {
@@ -111,7 +121,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
     tables,
     query,
     mutation,
-    subscription: query,
+    subscription: dialect === 'modern' ? withStreams(query, tables, names) : query,
     nameOf,
     isNode: (table) => nodes.has(table),
     argsOf: (call) => args.get(call) as string,
@@ -122,6 +132,17 @@ function expose(names: Names, dialect: Dialect): Exposed {
       return enums.get(scalarName(type, dialect, camel)) ?? undefined
     },
   }
+}
+
+/** Adds the streams of tables to the root fields of queries, which have priority. */
+function withStreams(query: Exposed['query'], tables: Exposed['tables'], names: Names): Exposed['query'] {
+  const all = new Map(query)
+  for (const table of tables.values()) {
+    if (!names.may(table, 'select') || !names.columns(table).some(isCursor)) continue
+    const name = streamName(table.customization?.name ?? graphqlName(table), names)
+    if (!all.has(name)) all.set(name, { action: STREAM_ACTION, table })
+  }
+  return all
 }
 
 /** Returns the values of enums by their names. Null: some of them cannot be names in GraphQL. */
@@ -224,6 +245,8 @@ const MODERN_SUFFIXES = [
   '_constraint',
   '_on_conflict',
   '_updates',
+  '_stream_cursor_input',
+  '_stream_cursor_value_input',
 ]
 function endsOf(all: readonly string[]): readonly string[] {
   const ends = all.flatMap((one) =>
@@ -246,8 +269,8 @@ const NAMES: Record<Dialect | 'camel' | 'relayInCamel', NamesOfTypes> = {
   alpha: namesOf(ALPHA_SUFFIXES, COMPARISON),
   modern: namesOf(MODERN_SUFFIXES, COMPARISON),
   relay: namesOf(RELAY_SUFFIXES, COMPARISON, RELAY_TYPES),
-  camel: namesOf(inCamel(MODERN_SUFFIXES), COMPARISON_IN_CAMEL, ['OrderBy']),
-  relayInCamel: namesOf(inCamel(RELAY_SUFFIXES), COMPARISON_IN_CAMEL, ['OrderBy', ...RELAY_TYPES]),
+  camel: namesOf(inCamel(MODERN_SUFFIXES), COMPARISON_IN_CAMEL, ['OrderBy', 'CursorOrdering']),
+  relayInCamel: namesOf(inCamel(RELAY_SUFFIXES), COMPARISON_IN_CAMEL, ['OrderBy', 'CursorOrdering', ...RELAY_TYPES]),
 }
 const namesIn = (dialect: Dialect, camel: boolean): NamesOfTypes =>
   NAMES[camel ? (dialect === 'relay' ? 'relayInCamel' : 'camel') : dialect]

@@ -22,6 +22,8 @@ export interface GraphqlShape {
   readonly root?: string
   /** Index of the entry of its `updates` to plan. */
   readonly index?: number
+  /** Slot of the value that continues a stream. */
+  readonly after?: number | undefined
   readonly rows?: RowsShape
   readonly nested?: NestedShape
 }
@@ -37,6 +39,7 @@ export default function plan(shape: GraphqlShape, all: Names): Op {
     fragments,
     variables: shape.variables,
     digitsAsText: shape.digitsAsText ?? false,
+    after: shape.after,
   })
   if (shape.root === undefined) return walker.query(operation)
   const nodes = walker.selected([operation]).get(shape.root) as readonly FieldNode[]

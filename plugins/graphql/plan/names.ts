@@ -8,6 +8,7 @@ import {
   type FunctionArgument,
   GRAPHQL_TYPES,
   isEnumName,
+  isGeo,
   isGraphqlName,
   type Names,
   needsNothing,
@@ -16,6 +17,7 @@ import {
   type Related,
   searchOn,
   type SqlType,
+  supports,
   type Table,
   type TableRef,
 } from 'rowhouse/plan'
@@ -217,6 +219,18 @@ export function rankKeys(table: Table, names: Names): ReadonlyMap<string, string
     })
   return new Map(searched.filter(([key]) => !taken.has(key)))
 }
+
+/** Returns the name of the field that streams the rows of another. */
+export const streamName = (name: string, names: Names): string =>
+  isCamel(names) ? camelCase(`${name}_stream`) : `${name}_stream`
+
+/** Key of the values of a cursor, which no field has. */
+export const CURSOR = '$cursor'
+
+/** Returns whether rows can be streamed in the order of a column: its values are in a JSON value, unchanged, and have an order. */
+export const isCursor = ({ type }: Column): boolean =>
+  !isGeo(type) && !NO_CURSOR.has(type.kind) && supports(type, 'sort')
+const NO_CURSOR: ReadonlySet<SqlType['kind']> = new Set(['json', 'jsonb', 'array', 'row'])
 
 /** Returns the column with a name in GraphQL. For the database name of a renamed column, returns a name that no column has. */
 function columnOf(table: Table, name: string, naming: Names['naming']): string {

@@ -90,6 +90,8 @@ export type Prepared =
       /** Whether the query has root fields other than introspection. */
       readonly reads: boolean
       readonly introspects: boolean
+      /** Whether it is the subscription to a stream. */
+      readonly streams?: true | undefined
       /** The root fields of a mutation, in order. */
       readonly roots: readonly MutationRoot[]
     }
@@ -177,9 +179,13 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
     inputs: inputTypes(document, schema, dialect),
     reads: roots.some((node) => !isIntrospection(node)),
     introspects,
+    streams: operation.operation === 'subscription' ? isStream(roots, names, dialect) : undefined,
     roots: operation.operation === 'mutation' ? mutationRoots(document, names, dialect) : [],
   }
 }
+
+const isStream = (roots: readonly FieldNode[], names: Names, dialect: Dialect): true | undefined =>
+  exposed(names, dialect).subscription.get(roots[0]?.name.value ?? '')?.action.streams
 
 function typesOfVariables({ operation }: Document): readonly string[] {
   return (operation.variableDefinitions ?? []).map(({ type }) => {

@@ -29,6 +29,7 @@ interface Declaration {
   /** The method of `SchemaInputs` that declares its arguments. */
   readonly args:
     | 'select'
+    | 'stream'
     | 'connection'
     | 'key'
     | 'insert'
@@ -39,6 +40,8 @@ interface Declaration {
     | 'delete'
   /** The method of `Walker` that plans it in a query. */
   readonly read?: 'rows' | 'rowByKey' | 'aggregate' | 'connection'
+  /** Whether a subscription sends each row once, in the order of a cursor. */
+  readonly streams?: true
   /** The planner of `mutation.ts` that plans it in a mutation. */
   readonly write?: 'insert' | 'update' | 'updateByKey' | 'updateMany' | 'delete' | 'deleteByKey'
 }
@@ -95,6 +98,15 @@ export const CONNECTION_ACTION: RootAction = {
   gives: 'connection',
   args: 'connection',
   read: 'connection',
+}
+/** A root field of a subscription. */
+export const STREAM_ACTION: RootAction = {
+  needs: 'select',
+  byKey: false,
+  gives: 'rows',
+  args: 'stream',
+  read: 'rows',
+  streams: true,
 }
 /** The root field that finds a row by its global id. */
 export const NODE = 'node'

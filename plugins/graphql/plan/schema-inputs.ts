@@ -19,7 +19,7 @@ import {
   supports,
   type Table,
 } from 'rowhouse/plan'
-import { argumentKeys, enumType, keyOf, rankKeys } from './names.js'
+import { argumentKeys, enumType, isCursor, keyOf, rankKeys } from './names.js'
 import { type InputFields, isNumeric, list, type Registry, required, typed } from './registry.js'
 import { FLOAT, INT } from './scalars.js'
 
@@ -35,6 +35,22 @@ export class SchemaInputs {
     if (!this.registry.modern) return typed({ where, limit, offset, order_by: new GraphQLList(GraphQLString) })
     const [distinct, order] = [this.columnList(table), list(this.orderBy(table))]
     return this.registry.words<GraphQLInputType>({ distinct_on: distinct, limit, offset, order_by: order, where })
+  }
+
+  /** Arguments of a field that streams rows. */
+  stream(table: Table): InputFields {
+    const columns = () => this.values(this.registry.columns(table).filter(isCursor))
+    const value = this.input(table, '_stream_cursor_value_input', columns)
+    const cursor = this.input(table, '_stream_cursor_input', () =>
+      this.registry.words<GraphQLInputType>({ initial_value: required(value), ordering: this.cursorOrdering() }),
+    )
+    const [size, cursors] = [required(INT), required(new GraphQLList(cursor))]
+    return this.registry.words<GraphQLInputType>({ batch_size: size, cursor: cursors, where: this.boolExp(table) })
+  }
+
+  private cursorOrdering(): GraphQLEnumType {
+    const make = (name: string) => new GraphQLEnumType({ name, values: { ASC: {}, DESC: {} } })
+    return this.registry.once(this.registry.typeNamed('cursor_ordering'), make)
   }
 
   /** Arguments of a connection. */

@@ -45,6 +45,7 @@ import {
   aggregateNamed,
   argumentKeys,
   connectionName,
+  CURSOR,
   type Dialect,
   isCamel,
   isColumn,
@@ -61,6 +62,8 @@ interface WalkOptions {
   readonly variables: Args
   /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText: boolean
+  /** Slot of the value that continues a stream. */
+  readonly after?: number | undefined
 }
 
 /** A selected field, and the table that its rows or values come from. */
@@ -107,7 +110,9 @@ export class Walker {
       if (name === NODE && this.dialect === 'relay') return [this.node(key, nodes, path)]
       const root = query.get(name)
       if (!root) throw invalid(`field "${name}" is not in type ${operation.operation}_root`, path)
-      return [this.root(key, root, nodes, path)]
+      return root.action.streams
+        ? this.stream({ key, nodes, table: root.table, path })
+        : [this.root(key, root, nodes, path)]
     })
     return { kind: 'roots', fields }
   }
@@ -274,6 +279,17 @@ export class Walker {
     const { table, nodes, path } = selected
     const fields = this.fields(nodes, table, path)
     return { ...relationOf(selected), read: { kind: 'read', ...this.list(selected), fields, single: false } }
+  }
+
+  /** Plans the rows after a cursor, and beside them the values of its column, of which the last continues the stream. */
+  private stream({ key, nodes, table, path }: Selected): Field[] {
+    const { column, ...list } = this.args.stream(this.args.of(nodes[0] as FieldNode), table, path, this.options.after)
+    const rows = { kind: 'read' as const, table: refTo(table), ...list, single: false }
+    const value = this.column(column, 'value', undefined, path)
+    return [
+      { kind: 'relation', key, on: [], read: { ...rows, fields: this.fields(nodes, table, path) } },
+      { kind: 'relation', key: CURSOR, on: [], read: { ...rows, fields: [value], values: true } },
+    ]
   }
 
   rowByKey(selected: Selected): Field {

@@ -229,10 +229,17 @@ export class Connection {
 
   private async subscribe(id: string, operation: Operation, live: NonNullable<Outcome['live']>): Promise<void> {
     const { exchange } = operation
-    const next = (json: string) => this.outbox.sendNewest(operation, this.message(id, this.protocol.result, json))
-    const subscription = await this.serving.live()!.subscribe(callOf(exchange), live.read, {
+    const next = (json: string) => this.message(id, this.protocol.result, json)
+    const subscription = await this.serving.live()!.subscribe(callOf(exchange), () => live.read.lift(), {
       tell: (told) => {
-        if (!operation.isOver) next(told.kind === 'answer' ? `{"data":${told.json}}` : live.errorText(told.error))
+        if (operation.isOver) return undefined
+        if (told.kind === 'error') return this.outbox.sendNewest(operation, next(live.errorText(told.error)))
+        const taken = live.read.take(told.json)
+        if (!taken) return undefined
+        const text = next(`{"data":${taken.data}}`)
+        if (!taken.goesOn) return this.outbox.sendNewest(operation, text)
+        // No batch of a stream may be left out.
+        return new Promise((resolve) => this.outbox.send(text, resolve))
       },
       end: (code) => {
         if (code === 'expired') return this.end(4403, code)
