@@ -33,6 +33,7 @@ const PROMISES = {
   'protocol.ping': 'ping is answered with pong',
   'old.subscription': 'older clients of Hasura start, get data, and stop',
   'old.query': 'their queries and errors have the messages of that protocol',
+  'old.early': 'they may start before the connection is acknowledged',
   'old.twice': 'an id that is in use replaces its operation',
   'old.refused': 'wrong credentials are explained before the connection is closed',
   'slow.newest': 'a client that is behind gets the newest answer only',
@@ -381,6 +382,16 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     client.send({ id: '2', type: 'start', payload: { query: '{ nothing }' } })
     t.match(await client.find('error', '2'), { payload: { errors: [{ extensions: { code: 'validation-failed' } }] } })
     client.close()
+  },
+  'old.early': async (t, server) => {
+    const client = await openSocket(server, OLD)
+    client.send({ type: 'connection_init', payload: ADMIN })
+    client.send({ id: '1', type: 'start', payload: { query: '{ post_by_pk(id: 1) { id } }' } })
+    await client.has(t, { id: '1', type: 'complete' })
+    client.close()
+    const none = await openSocket(server, OLD)
+    none.send({ id: '1', type: 'start', payload: { query: '{ post_by_pk(id: 1) { id } }' } })
+    await closes(t, none, 4401)
   },
   'old.twice': async (t, server) => {
     const client = await connect(server, ADMIN, OLD)

@@ -42,6 +42,7 @@ export class Connection {
   private readonly queue: string[] = []
   private isTaking = false
   private state: 'new' | 'asked' | 'open' | 'ending' = 'new'
+  private opening: Promise<void> | undefined
   private ends: (() => void) | undefined
   private silent = 0
   /** Bytes of the message that is being received. */
@@ -135,10 +136,18 @@ export class Connection {
     this.isTaking = true
     for (let text = this.queue.shift(); text !== undefined; text = this.queue.shift()) {
       const { session, held } = this.upgrade.state
-      if (session && text.length > SHORT) await held.round(session)
+      if (this.opening && this.protocol.startsEarly) await this.first(this.opening)
+      if (session && text.length > SHORT) await this.first(held.round(session))
       if (this.socket.readyState === this.socket.OPEN) this.handle(text)
     }
     this.isTaking = false
+  }
+
+  /** Hears no more messages until something has happened. */
+  private async first(event: Promise<void>): Promise<void> {
+    this.socket.pause()
+    await event
+    this.socket.resume()
   }
 
   private handle(text: string): void {
@@ -148,7 +157,7 @@ export class Connection {
       case 'init':
         if (this.state !== 'new') return this.close(4429, 'Too many initialisation requests')
         this.state = 'asked'
-        void this.open(asked.payload)
+        this.opening = this.open(asked.payload).finally(() => (this.opening = undefined))
         return
       case 'start':
         if (this.state === 'ending') return

@@ -16,6 +16,8 @@ export interface Protocol {
   readonly result: 'next' | 'data'
   /** Whether an operation with the id of another one that runs ends the connection. Otherwise it replaces that one. */
   readonly refusesTwice: boolean
+  /** Whether clients send operations before the connection is acknowledged. */
+  readonly startsEarly: boolean
   /** Whether a refused connection gets a message first. */
   readonly explainsRefusal: boolean
   /** A message at intervals, besides the frames of WebSocket. */
@@ -34,6 +36,7 @@ export const PROTOCOLS: Readonly<Record<string, Protocol>> = {
     asks: { connection_init: 'init', subscribe: 'start', complete: 'stop', ping: 'ping', pong: 'pong' },
     result: 'next',
     refusesTwice: true,
+    startsEarly: false,
     explainsRefusal: false,
     errors: (list) => list,
   },
@@ -41,6 +44,7 @@ export const PROTOCOLS: Readonly<Record<string, Protocol>> = {
     asks: { connection_init: 'init', start: 'start', stop: 'stop', connection_terminate: 'end' },
     result: 'data',
     refusesTwice: false,
+    startsEarly: true,
     explainsRefusal: true,
     beat: '{"type":"ka"}',
     errors: (list) => `{"errors":${list}}`,

@@ -20,11 +20,13 @@ export interface Shop {
   value(sql: string): Promise<any>
 }
 
+const plugin = (name: string) => new URL(`../../../plugins/${name}/index.js`, import.meta.url)
+
 /** @param databaseUrl of a shop that is there already */
 export async function shop(t: Test, graphql: object = {}, databaseUrl?: string): Promise<Shop> {
   const server = await testServer(t, {
     databaseUrl,
-    builtins: { sample: new URL('../../../plugins/sample/index.js', import.meta.url) },
+    builtins: { sample: plugin('sample'), live: plugin('live') },
     config: { auth: { hasuraNames: true }, plugins: { graphql } },
   })
   const rows = async (sql: string) => {
