@@ -13,7 +13,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const OUT = `${ROOT}dist/`
 
 /** Packages that each start loads, or that are small. A hundred of their files become part of ours. */
-const INSIDE = /^(@koa\/router|inflection|jose|koa|pg|pg-query-stream|pino|piscina|prom-client|ws)($|\/)/
+const INSIDE = /^(@koa\/router|croner|inflection|jose|koa|pg|pg-query-stream|pino|piscina|prom-client|ws)($|\/)/
 
 const fromKoa = createRequire(createRequire(import.meta.url).resolve('koa')).resolve
 

@@ -3,6 +3,7 @@ import {
   isObject,
   type Json,
   type JsonObject,
+  notExists,
   parseFailed,
   refuseOtherKeys,
   unexpectedPayload,
@@ -87,8 +88,12 @@ function readOn(operation: string, given: Json, path: string): void {
   if (on['columns'] !== undefined) columnsAt(on['columns'], `${path}.columns`)
 }
 
-/** Checks what events are delivered to. @throws ServiceError 400 */
-export function readTarget(given: Json | undefined, path: string): Target {
+/**
+ * Checks what events are delivered to.
+ * @param refers whether arguments may refer to the event
+ * @throws ServiceError 400
+ */
+export function readTarget(given: Json | undefined, path: string, refers = true): Target {
   const target = objectAt(given, path)
   refuseOtherKeys(target, ['template', 'plugin', 'provider'], path)
   if (Object.keys(target).length !== 1) throw parseFailed('expecting one of template, plugin and provider', path)
@@ -101,9 +106,33 @@ export function readTarget(given: Json | undefined, path: string): Target {
     refuseOtherKeys(others, [], here)
     if (typeof name !== 'string') throw parseFailed('expecting the name of a template', `${here}.name`)
     if (typeof role !== 'string' || !ROLE_NAME.test(role)) throw parseFailed('expecting a role', `${here}.role`)
-    filled(objectAt(args, `${here}.args`), undefined, `${here}.args`)
+    const all = objectAt(args, `${here}.args`)
+    if (refers) filled(all, undefined, `${here}.args`)
   }
   return target as unknown as Target
+}
+
+/** What targets can be, here and now. */
+export interface Targets {
+  readonly providers: readonly string[]
+  readonly templates: readonly { readonly name: string }[]
+}
+
+/** @throws ServiceError 400 for a template or provider that does not exist */
+export function refuseUnknown(
+  target: Json | Target | undefined,
+  { providers, templates }: Targets,
+  path: string,
+): void {
+  const { provider, template } = isObject(target) ? (target as JsonObject) : {}
+  if (typeof provider === 'string' && !providers.includes(provider)) {
+    const names = providers.join(', ') || 'none'
+    throw notExists(`no event provider "${provider}" is configured (configured: ${names})`, `${path}.provider`)
+  }
+  const name = isObject(template) ? template['name'] : undefined
+  if (typeof name === 'string' && !templates.some((each) => each.name === name)) {
+    throw notExists(`query-template "${name}" does not exist`, `${path}.template.name`)
+  }
 }
 
 export function readRetry(given: Json | undefined, path: string): Retry {

@@ -10,7 +10,7 @@ import {
 } from 'rowhouse'
 import { Deadline, jittered, pauseAfter } from 'rowhouse/queue'
 import { isObject, type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson, type TableRef } from 'rowhouse/plan'
-import { filled, type TemplateTarget, type Trigger } from './definition.js'
+import { filled, type Target, type TemplateTarget, type Trigger } from './definition.js'
 import type { Receivers } from './receivers.js'
 import type { Claimed, Result, Store } from './store.js'
 import type { Triggers } from './triggers.js'
@@ -28,8 +28,9 @@ export interface RowEvent {
   /** The same in each attempt. */
   readonly id: string
   readonly trigger: string
-  readonly table: string | TableRef
-  readonly op: 'insert' | 'update' | 'delete'
+  readonly table: string | TableRef | null
+  /** `schedule` and `once` have no table, key and rows. */
+  readonly op: 'insert' | 'update' | 'delete' | 'schedule' | 'once'
   /** Primary key after the change. */
   readonly key: Readonly<Record<string, unknown>> | null
   readonly old: Readonly<Record<string, unknown>> | null
@@ -42,6 +43,7 @@ export interface RowEvent {
     readonly user_id: string | null
     readonly request_id: string | null
   }
+  /** When it happened, or was due. */
   readonly at: string
 }
 /** Throw an error to get the event again later. */
@@ -73,8 +75,8 @@ export class Delivery {
 
   /** Makes one attempt. @param since when the event was claimed, by `performance.now()` */
   async deliver(claimed: Claimed, since: number): Promise<void> {
-    const { store, log, options, triggers } = this.parts
-    const known = await triggers.find(claimed.trigger, { schema: claimed.schema, name: claimed.table })
+    const { store, log, options } = this.parts
+    const known = await this.find(claimed)
     if (!known) return this.end(claimed, failed(`there is no trigger "${claimed.trigger}"`, 'not-exists'))
     if (claimed.losses >= MAX_LOSSES) {
       return this.end(
@@ -105,6 +107,15 @@ export class Delivery {
     }
   }
 
+  /** Returns what is to be done with an event; undefined if its trigger is gone. */
+  private async find({ trigger, schema, table, target, for_hours: hours }: Claimed): Promise<Related | undefined> {
+    if (target === null) {
+      return schema === null || table === null ? undefined : this.parts.triggers.find(trigger, { schema, name: table })
+    }
+    const to = parseJson(target, NO_LIMITS) as unknown as Target
+    return { trigger: { on: {}, to, ...(hours === null ? {} : { retry: { for_hours: hours } }) } }
+  }
+
   /** Aborts all attempts. */
   abortAll(): void {
     for (const deadline of this.active) deadline.end()
@@ -118,15 +129,18 @@ export class Delivery {
     signal: AbortSignal,
   ): Promise<void> {
     const { data, operations, store } = this.parts
-    const session: Session = { role, variables: new Map(), via: 'internal' }
+    const { variables } = claimed
+    const session: Session = { role, variables: new Map(variablesIn(variables)), via: 'internal' }
     const call: Call = { session, signal, format: 'json', requestId: `event-${claimed.id}` }
     const result = await data.transaction(call, async (inner): Promise<Result | undefined> => {
       const text = await store.load(claimed, inner.transaction)
       if (text === undefined) return undefined
       if (text === null) return this.tooLarge()
       const event = parseJson(text, NO_LIMITS) as JsonObject
-      if (trigger.payload) event['row'] = await this.row(trigger.payload, table, event, inner)
-      const query = { type: 'execute_query_template', args: { name, args: filled(args, event, '$') } }
+      if (trigger.payload && table) event['row'] = await this.row(trigger.payload, table, event, inner)
+      // What was scheduled once has values, in which nothing is a reference.
+      const values = claimed.operation === 'once' ? args : filled(args, event, '$')
+      const query = { type: 'execute_query_template', args: { name, args: values } }
       await operations.run(query, inner)
       const done = { state: 'done', detail: null } as const
       return (await store.end(claimed, done, inner.transaction)) ? done : undefined
@@ -137,7 +151,7 @@ export class Delivery {
 
   private async send(claimed: Claimed, text: string, known: Related, signal: AbortSignal): Promise<Result> {
     const { to, payload } = known.trigger
-    const body = payload ? await this.withPayload(payload, known.table, text, signal) : text
+    const body = payload && known.table ? await this.withPayload(payload, known.table, text, signal) : text
     if ('provider' in to) {
       const { id, trigger } = claimed
       const sent = await this.parts.receivers.send(to.provider, { id, trigger, body }, signal)
@@ -203,8 +217,12 @@ export class Delivery {
 
 interface Related {
   readonly trigger: Trigger
-  readonly table: TableRef
+  /** Absent for a schedule. */
+  readonly table?: TableRef
 }
+
+const variablesIn = (text: string | null): [string, string][] =>
+  Object.entries(JSON.parse(text ?? '{}') as Record<string, string>)
 
 const failed = (error: string, code: string | null): Result => ({ state: 'failed', error, code })
 

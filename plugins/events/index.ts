@@ -1,9 +1,11 @@
-import { definePlugin, setting } from 'rowhouse'
+import { type Call, definePlugin, setting } from 'rowhouse'
 import { Worker } from 'rowhouse/queue'
 import { capture } from './capture.js'
 import { Delivery, type Handler } from './delivery.js'
 import { addOperations } from './operations.js'
 import { Receivers } from './receivers.js'
+import { addScheduleOperations } from './schedule-operations.js'
+import { Schedules } from './schedules.js'
 import { migrations } from './schema.js'
 import { type Claimed, Store } from './store.js'
 import { Triggers } from './triggers.js'
@@ -25,6 +27,7 @@ declare module 'rowhouse' {
 }
 
 const PRUNE_MS = 60_000
+const SCHEDULES_MS = 1000
 
 /** Row events: changes of rows are told to templates and plugins, each at least once. */
 export default definePlugin({
@@ -39,6 +42,12 @@ export default definePlugin({
           'Events that a server delivers at the same time. With 0, it leaves them to other servers.',
         ),
         maximum: 100,
+      },
+      scheduleRoles: {
+        type: 'array',
+        items: { type: 'string' },
+        default: [],
+        description: 'Roles that may schedule their own templates with `schedule_once`, beside admin.',
       },
       concurrencyPerTrigger: setting.count(4, 'Events of one trigger that a server delivers at the same time.'),
       perSecond: {
@@ -85,6 +94,7 @@ export default definePlugin({
     const log = host.use('log')
     const store = new Store(data, options)
     const triggers = new Triggers(data)
+    const schedules = new Schedules(data, log)
     const handlers = new Map<string, Handler>()
     const receivers = new Receivers(host, options)
     /** Number of events in progress, by trigger. */
@@ -110,7 +120,7 @@ export default definePlugin({
           const free = isSkipped ? 0 : Math.min(limit, options.concurrencyPerTrigger - (active.get(name) ?? 0))
           return { trigger: name, isOrdered: trigger.order_by !== undefined, free }
         })
-        return store.claim(shuffled(slots.filter(({ free }) => free > 0)), limit)
+        return store.claim(shuffled(slots.filter(({ free }) => free > 0)), limit, schedules.isActive)
       },
       async run(claimed, since) {
         const { trigger } = claimed
@@ -124,7 +134,12 @@ export default definePlugin({
       abort: () => delivery.abortAll(),
     })
     const providers = host.providerNames('event')
-    addOperations(host, { data, operations, store, providers, wake: () => worker.wake() })
+    const targetsFor = (call: Call) => ({ providers, templates: data.catalogFor(call).templates })
+    addOperations(host, { data, operations, store, targetsFor, wake: () => worker.wake() })
+    addScheduleOperations(host, { data, roles: options.scheduleRoles, targetsFor })
+    host.every('make events of schedules', SCHEDULES_MS, async (signal) => {
+      if (await schedules.tick(signal)) worker.wake()
+    })
     host.health('triggers', async () => {
       const stopped = await store.stopped()
       if (stopped.length > 0) return `stopped by their receiver: ${stopped.join(', ')} (resume_event_trigger)`

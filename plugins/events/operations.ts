@@ -1,17 +1,7 @@
 import { type Call, type Data, type Host, jsonAnswer, type Operations, ServiceError, serviceError } from 'rowhouse'
-import {
-  at,
-  isObject,
-  isUnder,
-  type Json,
-  liftTableRef,
-  notExists,
-  stringifyJson,
-  tableName,
-  type TableRef,
-} from 'rowhouse/plan'
+import { at, isUnder, type Json, liftTableRef, notExists, stringifyJson, tableName, type TableRef } from 'rowhouse/plan'
 import { without } from './capture.js'
-import { readName } from './definition.js'
+import { readName, refuseUnknown, type Targets } from './definition.js'
 import type { Store } from './store.js'
 import { type Known, triggersIn } from './triggers.js'
 
@@ -28,11 +18,11 @@ interface Parts {
   readonly operations: Operations
   readonly store: Store
   readonly wake: () => void
-  readonly providers: readonly string[]
+  readonly targetsFor: (call: Call) => Targets
 }
 
 /** Adds the operations of the JSON query API on triggers and events. */
-export function addOperations(host: Host, { data, operations, store, wake, providers }: Parts): void {
+export function addOperations(host: Host, { data, operations, store, wake, targetsFor }: Parts): void {
   host.operation('create_event_trigger', {
     admin: true,
     undoable: true,
@@ -53,12 +43,7 @@ export function addOperations(host: Host, { data, operations, store, wake, provi
       const { name: given, table: ref, ...trigger } = args
       const named = readName(given, '$.args.name')
       const table = liftTableRef(ref as Json, '$.args.table')
-      const provider = isObject(trigger.to) ? trigger.to['provider'] : undefined
-      if (typeof provider === 'string' && !providers.includes(provider)) {
-        const names = providers.join(', ') || 'none'
-        const message = `no event provider "${provider}" is configured (configured: ${names})`
-        throw notExists(message, '$.args.to.provider')
-      }
+      refuseUnknown(trigger.to as Json, targetsFor(call), '$.args.to')
       if (Array.isArray(trigger.payload)) await checkPayload(table, trigger.payload, call)
       await data.alter(call, async (edit) => {
         const all = triggersOf(edit.trackedTables)
@@ -74,10 +59,6 @@ export function addOperations(host: Host, { data, operations, store, wake, provi
         await edit.capture(table, 'events', definition, '$.args', '$').catch((error: unknown) => {
           throw within(named, error)
         })
-        const { template } = trigger.to as { readonly template?: { readonly name: string } }
-        if (template && !edit.templates.some((each) => each.name === template.name)) {
-          throw notExists(`query-template "${template.name}" does not exist`, '$.args.to.template.name')
-        }
       })
       await store.resume(named, call.transaction)
       return jsonAnswer(SUCCESS)

@@ -59,4 +59,35 @@ create table svc_catalog.svc_event_stop (
 );
 `,
   },
+  {
+    id: '003-schedules',
+    sql: `
+-- Events of schedules, and those that were scheduled once, have a target of their own. variables are those of the session
+-- that scheduled it, if it was no admin; for_hours limits the time of attempts.
+alter table svc_catalog.svc_event
+  drop constraint svc_event_operation_check,
+  add check (operation in ('insert', 'update', 'delete', 'schedule', 'once')),
+  add column target jsonb,
+  add column variables jsonb,
+  add column for_hours double precision;
+drop index svc_catalog.svc_event_due;
+create index svc_event_due on svc_catalog.svc_event (trigger_name, next_at)
+  where state = 'queued' and order_key is null and target is null;
+-- Serves the claim of events that are due and have a target.
+create index svc_event_scheduled on svc_catalog.svc_event (next_at) where state = 'queued' and target is not null;
+-- Serves the cancelling and the limit of what was scheduled once.
+create index svc_event_once on svc_catalog.svc_event (role, trigger_name) where state = 'queued' and operation = 'once';
+
+create table svc_catalog.svc_schedule (
+  name text primary key,
+  cron text not null,
+  time_zone text not null,
+  target jsonb not null,
+  catch_up boolean not null,
+  for_hours double precision,
+  next_at timestamptz not null
+);
+create index svc_schedule_due on svc_catalog.svc_schedule (next_at);
+`,
+  },
 ]

@@ -6,8 +6,14 @@ const TABLE = 'svc_catalog.svc_event'
 export interface Claimed {
   readonly id: string
   readonly trigger: string
-  readonly schema: string
-  readonly table: string
+  /** Null for one that was scheduled. */
+  readonly schema: string | null
+  readonly table: string | null
+  readonly operation: string
+  /** JSON texts, for one that was scheduled. */
+  readonly target: string | null
+  readonly variables: string | null
+  readonly for_hours: number | null
   readonly claims: number
   readonly losses: number
   readonly attempts: number
@@ -44,8 +50,8 @@ const MOST_KEYS = 5000
 
 /** An event as JSON, as targets get it. */
 const EVENT = `pg_catalog.json_build_object('id', e.id::text, 'trigger', e.trigger_name, 'table',
-  case when e.table_schema = 'public' then pg_catalog.to_json(e.table_name)
-    else pg_catalog.json_build_object('schema', e.table_schema, 'name', e.table_name) end,
+  case when e.table_schema = 'public' then pg_catalog.to_json(e.table_name) when e.table_schema is not null
+    then pg_catalog.json_build_object('schema', e.table_schema, 'name', e.table_name) end,
   'op', e.operation, 'key', e.key, 'old', e.old, 'new', e.new,
   'session', pg_catalog.json_build_object('role', e.role, 'user_id', e.user_id, 'request_id', e.request_id), 'at', e.at)::text`
 const SIZE = 'coalesce(pg_catalog.pg_column_size(e.old), 0) + coalesce(pg_catalog.pg_column_size(e.new), 0)'
@@ -53,7 +59,8 @@ const SIZE = 'coalesce(pg_catalog.pg_column_size(e.old), 0) + coalesce(pg_catalo
 /** Takes what a CTE `due` names. $1 are the seconds of the lease. */
 const TAKEN = `update ${TABLE} e set claims = e.claims + 1, losses = e.losses + 1,
     next_at = pg_catalog.now() + pg_catalog.make_interval(secs => $1) from due where e.id = due.id
-  returning e.id::text, e.trigger_name as trigger, e.table_schema as schema, e.table_name as table, e.claims, e.losses - 1 as losses,
+  returning e.id::text, e.trigger_name as trigger, e.table_schema as schema, e.table_name as table, e.operation,
+    e.target::text, e.variables::text, e.for_hours, e.claims, e.losses - 1 as losses,
     e.attempts, extract(epoch from pg_catalog.now() - e.due_at)::float8 as age, case when ${SIZE} <= ${INLINE_BYTES} then ${EVENT} end as event`
 
 const TRIGGERS = `(select name, free from rows from (pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::int4[])) as t(name, free)
@@ -62,8 +69,13 @@ const TRIGGERS = `(select name, free from rows from (pg_catalog.unnest($2::text[
 /** $2 and $3: triggers, and how many events of each; $4: of all. The index svc_event_due serves it. */
 const CLAIM = `with due as (
     select each.id from ${TRIGGERS} cross join lateral (
-      select id from ${TABLE} where trigger_name = t.name and state = 'queued' and order_key is null and next_at <= pg_catalog.now()
+      select id from ${TABLE} where trigger_name = t.name and state = 'queued' and order_key is null and target is null and next_at <= pg_catalog.now()
       order by next_at limit t.free for update skip locked) each limit $4)
+  ${TAKEN}`
+
+const CLAIM_SCHEDULED = `with due as (
+    select id from ${TABLE} where state = 'queued' and target is not null and next_at <= pg_catalog.now()
+    order by next_at limit $2 for update skip locked)
   ${TAKEN}`
 
 /**
@@ -90,9 +102,9 @@ const OWNED = `id = $1 and claims = $2 and state = 'queued'`
 
 /** Triggers that have events which have not ended, by jumps through both indexes. */
 const WAITING = (ordered: string) => `with recursive t(name) as (
-    (select trigger_name from ${TABLE} where state = 'queued' and order_key is ${ordered} order by trigger_name limit 1)
+    (select trigger_name from ${TABLE} where state = 'queued' and target is null and order_key is ${ordered} order by trigger_name limit 1)
     union all
-    select (select trigger_name from ${TABLE} where state = 'queued' and order_key is ${ordered} and trigger_name > t.name
+    select (select trigger_name from ${TABLE} where state = 'queued' and target is null and order_key is ${ordered} and trigger_name > t.name
       order by trigger_name limit 1) from t where t.name is not null
   ) select name from t where name is not null`
 
@@ -121,18 +133,14 @@ export class Store {
   ) {}
 
   /** Claims up to `limit` events that are due: no other server gets them until the lease ends. */
-  async claim(slots: readonly Slots[], limit: number): Promise<readonly Claimed[]> {
-    const claimed: Claimed[] = []
+  async claim(slots: readonly Slots[], limit: number, isScheduled: boolean): Promise<readonly Claimed[]> {
+    const { leaseSeconds } = this.options
+    const claimed = isScheduled ? [...(await this.data.query<Claimed>(CLAIM_SCHEDULED, [leaseSeconds, limit]))] : []
     for (const isOrdered of [false, true]) {
       const those = slots.filter((each) => each.isOrdered === isOrdered)
       const left = limit - claimed.length
       if (those.length === 0 || left <= 0) continue
-      const values = [
-        this.options.leaseSeconds,
-        those.map(({ trigger }) => trigger),
-        those.map(({ free }) => free),
-        left,
-      ]
+      const values = [leaseSeconds, those.map(({ trigger }) => trigger), those.map(({ free }) => free), left]
       const start = BigInt.asIntN(64, BigInt(Math.floor(Math.random() * 2 ** 52)) << 12n).toString()
       claimed.push(
         ...(isOrdered
@@ -241,7 +249,7 @@ export class Store {
   async giveUp(trigger: string, error: string): Promise<boolean> {
     const ended = await this.data.query(
       `update ${TABLE} set state = 'failed', ended_at = pg_catalog.now(), error = $2, error_code = 'not-exists', claims = claims + 1
-       where id in (select id from ${TABLE} where trigger_name = $1 and state = 'queued' limit 1000 for update skip locked) returning 1`,
+       where id in (select id from ${TABLE} where trigger_name = $1 and state = 'queued' and target is null limit 1000 for update skip locked) returning 1`,
       [trigger, error],
     )
     return ended.length === 1000

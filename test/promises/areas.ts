@@ -50,6 +50,7 @@ import { results } from './results.js'
 import { review } from './review.js'
 import { rows } from './rows.js'
 import { runSql } from './run-sql.js'
+import { schedules } from './schedules.js'
 import { sends } from './sends.js'
 import { sessions } from './sessions.js'
 import { shares } from './shares.js'
@@ -131,6 +132,7 @@ export const AREAS = {
     consoleApi,
     deliveryEvents,
     rowEvents,
+    schedules,
   ],
   server: [http, origins, limits, shares, idempotency, dryRun],
   settings: [endpoints, listeners, configurations, traces, commands],
