@@ -143,7 +143,8 @@ export class Delivery {
       const query = { type: 'execute_query_template', args: { name, args: values } }
       await operations.run(query, inner)
       const done = { state: 'done', detail: null } as const
-      return (await store.end(claimed, done, inner.transaction)) ? done : undefined
+      if (!(await store.end(claimed, done, inner.transaction))) throw new Error('the template changed its own event')
+      return done
     })
     if (result?.state === 'done') this.ended(claimed, result)
     else if (result) await this.end(claimed, result)

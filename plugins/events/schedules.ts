@@ -24,8 +24,8 @@ const MAKE = `insert into svc_catalog.svc_event (trigger_name, operation, target
   select s.name, 'schedule', s.target, s.for_hours, t.at, null, null, null
   from svc_catalog.svc_schedule s cross join pg_catalog.unnest($2::timestamptz[]) t(at) where s.name = $1`
 
-const IS_ACTIVE = `select exists (select from svc_catalog.svc_schedule)
-  or exists (select from svc_catalog.svc_event where state = 'queued' and target is not null) as active`
+const STATE = `select exists (select from svc_catalog.svc_schedule where next_at <= pg_catalog.now()) as due,
+  exists (select from svc_catalog.svc_event where state = 'queued' and target is not null) as active`
 
 /** Makes events of schedules: each occurrence one, by the transaction that moves the schedule to the next. */
 export class Schedules {
@@ -39,16 +39,14 @@ export class Schedules {
 
   /** Makes the events that are due. @returns whether there are any */
   async tick(signal: AbortSignal): Promise<boolean> {
+    const [found] = await this.data.query<{ due: boolean; active: boolean }>(STATE)
+    this.isActive = found!.active || found!.due
+    if (!found!.due) return false
     const call: Call = { session: INTERNAL, signal, format: 'json' }
-    let made = 0
     for (let more = true; more && !signal.aborted;) {
-      const count = await this.data.transaction(call, ({ transaction }) => this.makeDue(transaction))
-      made += count
-      more = count > 0
+      more = (await this.data.transaction(call, ({ transaction }) => this.makeDue(transaction))) > 0
     }
-    const [found] = await this.data.query<{ active: boolean }>(IS_ACTIVE)
-    this.isActive = found!.active
-    return made > 0
+    return true
   }
 
   private async makeDue(transaction: Transaction): Promise<number> {

@@ -1,6 +1,7 @@
 import { availableParallelism, cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { cluster } from './cluster/cluster.js'
+import { events } from './events/events.js'
 import { files } from './files/files.js'
 import { fuzz } from './fuzz.js'
 import { hostile } from './hostile/hostile.js'
@@ -13,7 +14,7 @@ import type { Part, Score } from './part.js'
  * `npm run trust`: long loops of faults and fuzz, each of which ends in a row of a table. What must never happen is a
  * violation; times are figures.
  */
-const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify, keys, cluster }
+const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify, events, keys, cluster }
 const SHOWN = 30
 const ALIKE = 120
 

@@ -40,6 +40,8 @@ export interface ServersOptions {
   readonly holdMs: number
   /** Whether one that does not start is started again, because its database is killed, too. */
   readonly startsAgain?: true
+  /** What a server is, if not one that sends messages. */
+  readonly program?: string
 }
 
 /** Some servers on one database that are killed, and started again. */
@@ -146,7 +148,7 @@ export class Servers {
     this.lives.push(life)
     const url = new URL(this.options.databaseUrl)
     url.searchParams.set('application_name', life.name)
-    const child = spawn(process.execPath, [PROGRAM], {
+    const child = spawn(process.execPath, [this.options.program ?? PROGRAM], {
       cwd: this.options.folder,
       env: {
         PATH: process.env['PATH'] ?? '',
