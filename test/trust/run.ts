@@ -6,6 +6,7 @@ import { files } from './files/files.js'
 import { fuzz } from './fuzz.js'
 import { hostile } from './hostile/hostile.js'
 import { keys } from './keys/keys.js'
+import { live } from './live/live.js'
 import { noninterference } from './noninterference/noninterference.js'
 import { notify } from './notify/notify.js'
 import type { Part, Score } from './part.js'
@@ -14,7 +15,17 @@ import type { Part, Score } from './part.js'
  * `npm run trust`: long loops of faults and fuzz, each of which ends in a row of a table. What must never happen is a
  * violation; times are figures.
  */
-const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify, events, keys, cluster }
+const PARTS: Readonly<Record<string, Part>> = {
+  hostile,
+  fuzz,
+  noninterference,
+  files,
+  notify,
+  events,
+  live,
+  keys,
+  cluster,
+}
 const SHOWN = 30
 const ALIKE = 120
 
