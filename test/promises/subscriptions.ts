@@ -26,6 +26,7 @@ const PROMISES = {
   'stream.values': 'values of a cursor keep all their digits',
   'stream.roles': 'a role gets the rows that it may read, and no cursor of a column that it may not read',
   'stream.slow': 'a client that reads slowly misses no batch',
+  'stream.naming': 'with graphql-default, its words are in camelCase',
   'stream.wrong': 'a stream has one cursor of one column',
   'refuse.plain': 'without Accept: text/event-stream, a subscription is a 406 that says what to do',
   'refuse.roots': 'a subscription has exactly one root field, without conditions',
@@ -315,6 +316,19 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     client.close()
     await server.sql('delete from exact where id > 9')
   },
+  'stream.naming': async (t, server) => {
+    const other = await testServer(t, {
+      databaseUrl: server.databaseUrl,
+      builtins: LIVE,
+      config: { plugins: { graphql: { namingConvention: 'graphql-default' } } },
+    })
+    const document = 'subscription ($c: [PostStreamCursorInput]!) { postStream(batchSize: 5, cursor: $c) { authorId } }'
+    const variables = { c: { initialValue: { authorId: 1 }, ordering: 'ASC' } }
+    const client = await subscribe(other, document, { variables })
+    await client.has(t, 'next', { data: { postStream: [{ authorId: 2 }] } }, 'rows')
+    client.close()
+    await other.close()
+  },
   'stream.wrong': async (t, server) => {
     const wrong = [
       '[]',
@@ -351,6 +365,8 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
   ],
 }
 
+const LIVE = { live: new URL('../../plugins/live/index.js', import.meta.url) }
+
 interface Batch {
   readonly data: { readonly post_stream: readonly { readonly id?: number; readonly title?: string }[] }
 }
@@ -367,7 +383,7 @@ export const subscriptions = area('subscriptions', { promises: PROMISES, cases: 
 
 async function start(t: Test) {
   const server = await testServer(t, {
-    builtins: { live: new URL('../../plugins/live/index.js', import.meta.url) },
+    builtins: LIVE,
     config: { plugins: { live: { pollMs: 300, maxQueriesPerCaller: 4 } } },
   })
   await server.sql(SQL)

@@ -38,6 +38,7 @@ const WORDS: ReadonlyMap<string, string> = new Map(
     ...operatorNames('_'),
     ...'order_by distinct_on on_conflict update_columns pk_columns affected_rows'.split(' '),
     ...'_delete_key _delete_elem _delete_at_path'.split(' '),
+    ...'batch_size initial_value'.split(' '),
     ...NUMERIC_FUNCTIONS,
   ].flatMap((word) => (camelCase(word) === word ? [] : [[camelCase(word), word]])),
 )
