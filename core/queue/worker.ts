@@ -7,6 +7,11 @@ const STOP_MS = 15_000
 /** The work of a worker, and how many pieces it does at a time. */
 export interface Work<T> {
   readonly concurrency: number
+  /**
+   * How many must be free for the end of one to claim more, so that claims are few; the next interval claims for any. Defaults
+   * to 1.
+   */
+  readonly batch?: number
   /** Claims up to `limit` pieces of work that are due, so that no other process gets them until their lease ends. */
   claim(limit: number): Promise<readonly T[]>
   /**
@@ -67,7 +72,8 @@ export class Worker<T extends { readonly id: string }> {
       .catch((error: unknown) => this.log.warn({ err: error, id: claimed.id }, 'an attempt failed'))
       .finally(() => {
         this.active.delete(done)
-        this.wake()
+        const { concurrency, batch = 1 } = this.work
+        if (concurrency - this.active.size >= batch) this.wake()
       })
     this.active.add(done)
   }

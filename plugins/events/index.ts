@@ -114,6 +114,7 @@ export default definePlugin({
     })
     const worker = new Worker<Claimed>(log, {
       concurrency: options.concurrency,
+      batch: Math.ceil(Math.min(options.concurrency, options.concurrencyPerTrigger) / 2),
       async claim(limit) {
         const slots = (await triggers.all()).map(({ name, trigger }) => {
           const isSkipped = 'provider' in trigger.to && receivers.isSkipped(trigger.to.provider)

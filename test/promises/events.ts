@@ -391,6 +391,22 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<HookedServer>>> = {
     t.equal(await logged(), '1')
     t.match(await listed(server, { trigger: 'once' }), [{ state: 'done', error: null }])
     await server.must('drop_event_trigger', { name: 'once' })
+    // The end cannot be stored: then nothing has happened.
+    await server.sql(`create function refuse() returns trigger language plpgsql as $$ begin
+        if new.state = 'done' then raise exception 'not yet'; end if; return new; end $$;
+      create trigger refuse before update on svc_catalog.svc_event for each row execute function refuse()`)
+    await server.must('create_event_trigger', {
+      name: 'whole',
+      table: 'work',
+      on: { insert: {} },
+      to: { template: { name: 'log', role: 'robot', args: { what: { $event: 'trigger' } } } },
+    })
+    await server.sql(`insert into work (id) values (65)`)
+    await until('it has failed twice', async () => (await listed(server, { trigger: 'whole' }))[0]!.attempts >= 2)
+    await server.sql(`drop function refuse cascade`)
+    await settled(server, 'whole')
+    t.equal((await server.sql(`select count(*) from log where what = 'whole'`)).result[1]![0], '1')
+    await server.must('drop_event_trigger', { name: 'whole' })
   },
   'to.plugin': [
     trigger({
