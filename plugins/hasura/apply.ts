@@ -141,8 +141,8 @@ function removeAt(metadata: Metadata, { reason, path }: OperationRefused, report
     report.refused.push({ kind, name, reason: Array.isArray(named) ? `${reason}; moved without it` : reason })
     if (Array.isArray(named)) named.splice(Number(position), 1)
     else (entry[key] as Json[]).splice(Number(place), 1)
-  } else if (key === 'configuration' && list === 'tables') {
-    report.refused.push({ kind: 'configuration', name: owner, reason })
+  } else if ((key === 'configuration' || key === 'captures') && list === 'tables') {
+    report.refused.push({ kind: key === 'captures' ? 'event trigger' : key, name: owner, reason })
     delete entry[key]
   } else {
     report.refused.push({ kind: list.replace(/s$/, '').replace('_', ' '), name: owner, reason })

@@ -1,5 +1,6 @@
 import { ROLE_NAME } from 'rowhouse'
 import { isObject, type Json, type JsonObject, ROOT_FIELD_KINDS } from 'rowhouse/plan'
+import { leaveCronTrigger, mapEventTriggers } from './map-events.js'
 import { mapPermission, type PermissionType } from './map-permission.js'
 import { mapRequests } from './map-requests.js'
 import { denyConflicts, mapRoles } from './map-roles.js'
@@ -17,7 +18,6 @@ const POSTGRES = new Set(['postgres', 'pg', 'citus', 'cockroach', 'alloy'])
 /** What Rowhouse does not have: the name of each part by the key of its list. */
 const LISTS: Readonly<Record<string, string>> = {
   remote_schemas: 'remote schema',
-  cron_triggers: 'cron trigger',
   actions: 'action',
 }
 
@@ -115,7 +115,9 @@ function chosen(given: JsonObject, only: string | undefined, report: Report): Js
 
 function leaveTop(key: string, value: Json, report: Report): void {
   const kind = Object.hasOwn(LISTS, key) ? LISTS[key] : undefined
-  if (kind !== undefined) {
+  if (key === 'cron_triggers') {
+    for (const each of objects(value)) leaveCronTrigger(each, report)
+  } else if (kind !== undefined) {
     for (const each of objects(value)) report.leave(kind, textOf(each['name']))
   } else if (key === 'custom_types') {
     for (const types of isObject(value) ? Object.values(value) : []) {
@@ -196,7 +198,8 @@ function mapTable(given: JsonObject, report: Report): JsonObject {
       return [{ role, permission: moved.permission, ...commentOf(each) }]
     })
   }
-  for (const each of objects(given['event_triggers'])) report.leave('event trigger', `${name}.${textOf(each['name'])}`)
+  const events = mapEventTriggers(given, name, report)
+  if (events) table['captures'] = { events }
   for (const each of objects(given['remote_relationships'])) {
     report.leave('remote relationship', `${name}.${textOf(each['name'])}`)
   }

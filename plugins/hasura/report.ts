@@ -19,6 +19,8 @@ export class Report {
   readonly refused: Item[] = []
   /** Settings of `plugins.graphql` that the moved project needs. */
   readonly graphql: JsonObject = {}
+  /** Providers of events that it needs, by name. */
+  readonly receivers: JsonObject = {}
 
   leave(kind: string, name: string, reason?: string): void {
     this.left.push({ kind, name, reason })
@@ -27,7 +29,10 @@ export class Report {
     this.notes.push({ kind, name, reason })
   }
   get configuration(): JsonObject {
-    return Object.keys(this.graphql).length > 0 ? { plugins: { graphql: this.graphql } } : {}
+    return {
+      ...(Object.keys(this.graphql).length > 0 ? { plugins: { graphql: this.graphql } } : {}),
+      ...(Object.keys(this.receivers).length > 0 ? { providers: { event: this.receivers } } : {}),
+    }
   }
   get isComplete(): boolean {
     return this.left.length + this.refused.length === 0
@@ -56,10 +61,10 @@ export class Report {
 
 /** What to do about parts that Rowhouse does not have, by kind. */
 const INSTEAD: Readonly<Record<string, string>> = {
-  'event trigger': 'write a plugin with a route, and call it from the code that writes, or from a database trigger',
+  'event trigger': 'create it by hand; see plugins/events/README.md',
   action: 'write a plugin with a route, or call your service directly',
   'custom type': 'it belongs to actions',
-  'cron trigger': 'use cron, or pg_cron in the database',
+  'cron trigger': 'create a schedule; see plugins/events/README.md',
   'remote schema': 'the plugin stitch combines GraphQL services; see plugins/stitch/README.md',
   'remote relationship':
     'within one database use manual_configuration; for another GraphQL service see plugins/stitch/README.md',

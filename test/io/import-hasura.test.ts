@@ -41,6 +41,9 @@ select_permissions:
 event_triggers:
   - name: wrote
     definition: {enable_manual: false, insert: {columns: '*'}}
+  - name: changed
+    definition: {enable_manual: false, update: {columns: [text]}}
+    webhook: http://127.0.0.1:9/in
 `,
   'meta/databases/default/tables/public_person.yaml': `
 table: {name: person, schema: public}
@@ -86,8 +89,14 @@ t.test('a project of version 3 moves to a database', async (t) => {
     err: '',
     out: /^applied, and wrote metadata\.json: 2 tables, 2 relationships, 1 computed field, 1 permission, 2 functions, 1 query template\n/,
   })
-  t.match(moved.out, /not moved:\n  event trigger \(.*\):\n    note\.wrote\n/)
+  t.match(moved.out, /not moved:\n  event trigger \(.*\):\n    note\.wrote: it has no webhook\n/)
   t.match(moved.out, /"operations": \{\n +"note": "query/)
+  t.match(moved.out, /"changed": \{\n +"use": "webhook",\n +"url": "http:\/\/127\.0\.0\.1:9\/in"/)
+  const [{ n } = { n: '' }] = await rowsOf<{ n: string }>(
+    url,
+    `select count(*) as n from pg_trigger where tgrelid = 'note'::regclass and tgname like 'svc_capture%'`,
+  )
+  t.equal(n, '1', 'changes of notes are events')
   const server = await testServer(t, { databaseUrl: url, config: { auth: { hasuraNames: true } } })
   const graphql = async (text: string, as: As = {}): Promise<unknown> =>
     (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query: text }) }, as)).body

@@ -361,6 +361,71 @@ t.test('everything without an equivalent is reported', async (t) => {
   t.same(report.configuration, { plugins: { graphql: { namingConvention: 'graphql-default' } } })
 })
 
+t.test('event triggers move, with the providers of their webhooks', async (t) => {
+  const trigger = (name: string, definition: object, more: object) => ({ name, definition, ...more })
+  const { metadata, report } = mapMetadata(
+    source(
+      {
+        tables: [
+          {
+            table: 'note',
+            event_triggers: [
+              trigger(
+                'wrote',
+                { enable_manual: true, insert: { columns: '*' }, update: { columns: ['text'], payload: '*' } },
+                {
+                  webhook_from_env: 'ERP_URL',
+                  retry_conf: { num_retries: 100, interval_sec: 60 },
+                  headers: [
+                    { name: 'X-Key', value_from_env: 'ERP_KEY' },
+                    { name: 'X-From', value: 'shop' },
+                  ],
+                },
+              ),
+              trigger('gone', { delete: { columns: '*' } }, { webhook: '{{HOOK}}', request_transform: { version: 2 } }),
+              trigger('odd name', { insert: { columns: '*' } }, { webhook: 'https://a.example.com' }),
+            ],
+          },
+        ],
+      },
+      {
+        cron_triggers: [
+          { name: 'nightly', schedule: '0 3 * * *', webhook: 'https://b.example.com/in', payload: { a: 1 } },
+        ],
+      },
+    ),
+  )
+  t.same(metadata.tables[0]!['captures'], {
+    events: {
+      wrote: { on: { insert: {}, update: { columns: ['text'] } }, to: { provider: 'wrote' }, retry: { for_hours: 2 } },
+      gone: { on: { delete: {} }, to: { provider: 'gone' }, retry: { for_hours: 1 } },
+    },
+  })
+  t.same(report.configuration, {
+    providers: {
+      event: {
+        wrote: {
+          use: 'webhook',
+          url: { $env: 'ERP_URL' },
+          headers: { 'X-Key': { $env: 'ERP_KEY' }, 'X-From': 'shop' },
+        },
+        gone: { use: 'webhook', url: { $env: 'HOOK' } },
+        nightly: { use: 'webhook', url: 'https://b.example.com/in' },
+      },
+    },
+  })
+  t.match(report.left, [
+    { kind: 'event trigger', name: 'note.odd name' },
+    {
+      kind: 'cron trigger',
+      name: 'nightly',
+      reason:
+        /^run {"type":"create_schedule","args":{"name":"nightly","cron":"0 3 \* \* \*","to":{"provider":"nightly"}}}; it sends no payload$/,
+    },
+  ])
+  t.ok(report.notes.some(({ name, reason }) => name === 'note.gone' && /request_transform/.test(reason ?? '')))
+})
+
 t.test('inherited roles inherit, and may write nothing where their members differ', async (t) => {
   const roles = (list: string, permissions: Record<string, object>) => ({
     [list]: Object.entries(permissions).map(([role, permission]) => ({ role, permission })),
