@@ -147,7 +147,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case<Shared>>> = {
   },
   'stream.age': async (t, { hasty }) => {
     const reader = await openStream(t, hasty, 1, 'endless')
-    const closed = once(reader, 'close')
+    const closed = new Promise((resolve) => reader.once('close', resolve))
+    // It may lose it in the middle of what it reads.
+    reader.on('error', () => {})
     const age = setTimeout(() => reader.resume(), 200)
     await closed
     clearTimeout(age)
