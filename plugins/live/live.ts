@@ -278,9 +278,11 @@ export class Live {
 
   /** @throws Error if it has to be tried again */
   private async liftAgain(subscribed: Subscribed): Promise<void> {
+    const { group } = subscribed
     try {
       const { request, watched } = await this.resolve(subscribed.query, subscribed.call)
-      if (subscribed.isClosed) return
+      // Meanwhile an answer may have made it another query.
+      if (subscribed.isClosed || subscribed.group !== group) return
       this.leave(subscribed)
       this.join(subscribed, request, watched)
     } catch (error) {
