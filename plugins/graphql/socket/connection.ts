@@ -21,7 +21,7 @@ const MAX_INIT_BYTES = 64 * 1024
 /** Longer messages are read in turns with the bodies of other callers. */
 const SHORT = 4 * 1024
 /** Beats without a sign of the client, after which it is gone. */
-const MAX_SILENT = 4
+const MAX_SILENT = 2
 /** How long operations may take to end before the connection is closed, in milliseconds. */
 const END_MS = 10_000
 /** How long the client may take to close it then, in milliseconds. */

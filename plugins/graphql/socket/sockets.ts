@@ -5,7 +5,7 @@ import { Connection, type Serving } from './connection.js'
 import { PROTOCOLS } from './protocol.js'
 
 /** Interval at which connections show that they are alive, in milliseconds. Many proxies close them after 60 s. */
-const BEAT_MS = 15_000
+const BEAT_MS = 25_000
 
 /** The WebSockets of GraphQL. */
 export class Sockets {
