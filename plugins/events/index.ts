@@ -1,4 +1,4 @@
-import { type Call, definePlugin, setting } from 'rowhouse'
+import { type Call, definePlugin, ServiceError, setting } from 'rowhouse'
 import { Worker } from 'rowhouse/queue'
 import { capture } from './capture.js'
 import { Delivery, type Handler } from './delivery.js'
@@ -115,14 +115,14 @@ export default definePlugin({
     const worker = new Worker<Claimed>(log, {
       concurrency: options.concurrency,
       batch: Math.ceil(Math.min(options.concurrency, options.concurrencyPerTrigger) / 2),
-      async claim(limit) {
+      claim: oncePerOutage([], async (limit: number) => {
         const slots = (await triggers.all()).map(({ name, trigger }) => {
           const isSkipped = 'provider' in trigger.to && receivers.isSkipped(trigger.to.provider)
           const free = isSkipped ? 0 : Math.min(limit, options.concurrencyPerTrigger - (active.get(name) ?? 0))
           return { trigger: name, isOrdered: trigger.order_by !== undefined, free }
         })
         return store.claim(shuffled(slots.filter(({ free }) => free > 0)), limit, schedules.isActive)
-      },
+      }),
       async run(claimed, since) {
         const { trigger } = claimed
         active.set(trigger, (active.get(trigger) ?? 0) + 1)
@@ -138,8 +138,9 @@ export default definePlugin({
     const targetsFor = (call: Call) => ({ providers, templates: data.catalogFor(call).templates })
     addOperations(host, { data, operations, store, targetsFor, wake: () => worker.wake() })
     addScheduleOperations(host, { data, roles: options.scheduleRoles, targetsFor })
+    const tick = oncePerOutage(false, (signal: AbortSignal) => schedules.tick(signal))
     host.every('make events of schedules', SCHEDULES_MS, async (signal) => {
-      if (await schedules.tick(signal)) worker.wake()
+      if (await tick(signal)) worker.wake()
     })
     host.health('triggers', async () => {
       const stopped = await store.stopped()
@@ -169,6 +170,23 @@ export default definePlugin({
     }
   },
 })
+
+/** Returns a function that fails once while the database is unavailable, instead of a line in the log at each interval. */
+function oncePerOutage<A, T>(nothing: T, run: (given: A) => Promise<T>): (given: A) => Promise<T> {
+  let isOut = false
+  return async (given) => {
+    try {
+      const result = await run(given)
+      isOut = false
+      return result
+    } catch (error) {
+      const wasOut = isOut
+      isOut = error instanceof ServiceError && error.status === 503
+      if (isOut && wasOut) return nothing
+      throw error
+    }
+  }
+}
 
 /** No trigger has to wait for those before it. */
 function shuffled<T>(list: readonly T[]): readonly T[] {
