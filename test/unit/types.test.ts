@@ -47,6 +47,7 @@ t.test('the examples in the comments of Host and Data compile', async (t) => {
 const inSetup = (code: string): string => `import { join } from 'node:path'
 import { type Call, callOf, definePlugin, jsonAnswer, type Request } from 'rowhouse'
 import type {} from 'rowhouse/plugins/filestore'
+import { WebSocketServer } from 'ws'
 declare const call: Call, request: Request, signal: AbortSignal, tasks: Set<string>, isFull: boolean
 declare const id: string, entry: string, badge: string, worker: Record<'start' | 'pause' | 'stop', () => void>
 export default definePlugin({
