@@ -24,6 +24,7 @@ function valuesOf({ op, to }: End, bindings: Bindings): readonly string[] | unde
 function elementsOf({ type: { element }, ...to }: End['to'], { values }: Bindings): readonly string[] | undefined {
   const list: Json | undefined = to.kind === 'value' ? values[to.slot] : undefined
   if (to.kind !== 'value' || !element || !Array.isArray(list) || list.length > MOST) return undefined
+  if (list.some((each) => each === null)) return undefined
   return list.map((each: Json) => encode(each, element, to.path))
 }
 

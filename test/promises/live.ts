@@ -296,7 +296,9 @@ const CASES: Readonly<Record<keyof typeof PROMISES, Case>> = {
     const client = await live(server, {
       n: { type: 'count', args: { table: 'post', where: { n: { $gt: 100 } } } },
       one: { type: 'execute_query_template', args: { name: 'one', args: { id: 1 } } },
+      nulls: select('post', ['id'], { where: { id: { $in: [1, null] } } }),
     })
+    await client.has(t, 'nulls', [{ id: 1 }], 'a list with null')
     await client.has(t, 'n', { count: 0 }, 'a count')
     await client.has(t, 'one', [{ title: 'one' }], 'a template')
     await server.sql(`update post set n = 101, title = 'I' where id = 1`)
