@@ -29,7 +29,7 @@ declare module 'rowhouse' {
 const PRUNE_MS = 60_000
 const SCHEDULES_MS = 1000
 
-/** Row events: changes of rows are told to templates and plugins, each at least once. */
+/** Row events and schedules: delivers each change of a row, and each time that is due, to a template, a plugin or a provider at least once. */
 export default definePlugin({
   name: 'events',
   needs: ['data', 'operations'],

@@ -77,7 +77,7 @@ interface Subscribed {
   isClosed: boolean
 }
 
-/** Live queries: reads whose answers are told again when they change. */
+/** Live queries: calls a listener with the answer to a read, and again whenever the answer changes. */
 export class Live {
   private readonly subscribed = new Set<Subscribed>()
   /** Live queries, and those of each caller. */

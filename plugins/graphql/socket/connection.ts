@@ -182,7 +182,7 @@ export class Connection {
     const given = isObject(headers) ? Object.assign(flat, headers) : flat
     try {
       const { expiresAt } = await this.upgrade.identify(given)
-      // What has arrived so far was counted for nobody.
+      // The session did not exist yet, so the bytes so far are not in its account.
       this.received = 0
       if (expiresAt !== undefined) this.after(expiresAt - Date.now(), () => this.end(4403, 'expired'))
     } catch (error) {
